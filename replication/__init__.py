@@ -1,0 +1,1 @@
+"""Instruments for a replication of "Transformers are RNNs" (Katharopoulos et al. 2020)."""

@@ -1,0 +1,185 @@
+"""The causal sums of linear attention, exact and in chunks: Eqs. (8)-(15).
+
+A sequence is cut into chunks of ``CHUNK`` positions. Within a chunk the masked product
+phi(Q) phi(K)^T is small and dense; between chunks only the sums travel. The backward pass
+is written by hand: the gradients (13)-(15) are causal sums as well, (13) of what came
+before, (14) and (15) of what comes after.
+
+The value 1 is appended to every V_j. Then the denominator is one more column of the
+numerator, Z one more column of S, and one set of equations serves both.
+
+Chunks are worked off a tile at a time. A tile holds as many positions as stay in the
+processor's cache; phi is applied to it there, and only S at its left edge is kept for the
+backward pass. So memory is O(N (D + M)): neither the N x C x M sums nor the N x C
+features are ever stored.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from replication.attention.feature_maps import FeatureMap
+
+CHUNK = 64
+"""Positions in a chunk. At C = M = 64 the work inside and between chunks is equal."""
+
+TILE = 2048
+"""Positions in a tile at C = M = 64, where each of its buffers takes 0.5 MB."""
+
+EPS = 1e-6
+"""Added to every denominator, as in the authors' code; the paper's Eq. (8) has none."""
+
+
+class Tile(NamedTuple):
+    """A part of [B, H, N, ...]: some batch entries, some heads, a stretch of whole chunks."""
+
+    batch: slice
+    heads: slice
+    positions: slice
+
+    def chunks(self, x: Tensor) -> Tensor:
+        """This part of x [B, H, N, F] as a view [n, b, h, c, F]: chunk by chunk."""
+        part = x[self]
+        return part.unflatten(2, (-1, min(CHUNK, part.shape[2]))).movedim(2, 0)
+
+
+def tiles(B: int, H: int, N: int, width: int, device: torch.device) -> Iterator[Tile]:
+    """Several short sequences make a tile, or a stretch of a long one; left before right."""
+    length = max(CHUNK, TILE * 64 // max(width, 64) // CHUNK * CHUNK)
+    rows = max(1, length // N) if device.type == "cpu" else B * H
+    batch, heads = max(1, rows // H), min(rows, H)
+    edges = sorted({*range(0, N, length), N // CHUNK * CHUNK, N})
+    for b in range(0, B, batch):
+        for h in range(0, H, heads):
+            for start, stop in pairwise(edges):
+                yield Tile(slice(b, b + batch), slice(h, h + heads), slice(start, stop))
+
+
+class Buffers:
+    """Memory for the products of a tile, by name, used again for the next tile.
+
+    Fresh memory costs page faults, which can take longer than the products themselves.
+    """
+
+    def __init__(self, like: Tensor, dtype: torch.dtype):
+        self.like, self.dtype, self.flat = like, dtype, {}
+
+    def __call__(self, name: str, *shape: int) -> Tensor:
+        size = prod(shape)
+        if name not in self.flat or self.flat[name].numel() < size:
+            self.flat[name] = self.like.new_empty(size, dtype=self.dtype)
+        return self.flat[name][:size].view(shape)
+
+
+def load(tile, Q, K, V, phi, hidden, buffers) -> tuple[Tensor, Tensor, Tensor]:
+    """phi(Q), phi(K) [P, c, C] and (V, 1) [P, c, M + 1] of the tile's P = n b h chunks."""
+    q, k, v = (tile.chunks(x).to(buffers.dtype) for x in (Q, K, V))
+    C, M = phi.size(q.shape[-1]), v.shape[-1]
+    q = phi.write(q, buffers("q", *q.shape[:-1], C))
+    k = phi.write(k, buffers("k", *k.shape[:-1], C))
+    v1 = buffers("v1", *v.shape[:-1], M + 1)
+    v1[..., :M] = v
+    v1[..., M] = 1
+    if hidden is not None:
+        k.masked_fill_(tile.chunks(hidden.expand(*K.shape[:3], 1)), 0)
+    return q.flatten(0, 2), k.flatten(0, 2), v1.flatten(0, 2)
+
+
+def masked_product(q: Tensor, k: Tensor, buffers: Buffers) -> Tensor:
+    """phi(Q_i)^T phi(K_j) for j <= i of the same chunk, zero elsewhere: [P, c, c]."""
+    return torch.bmm(q, k.mT, out=buffers("a", *q.shape[:2], q.shape[1])).tril_()
+
+
+def sums_before(k: Tensor, v1: Tensor, edge: Tensor, buffers: Buffers, reverse=False) -> Tensor:
+    """S before every chunk, Eq. (10): [P, C, M + 1]; after it, from the right, if ``reverse``.
+
+    ``edge`` [b, h, C, M + 1] is the sum that enters the tile; it is replaced by the one that
+    leaves it. The chunks' own sums k^T v are added up by a product with a triangle of ones.
+    """
+    own = torch.bmm(k.mT, v1, out=buffers("own", len(k), k.shape[2], v1.shape[2]))
+    own = own.view(-1, edge.numel())
+    ones = own.new_ones(len(own), len(own))
+    before = ones.triu_(1) if reverse else ones.tril_(-1)
+    sums = torch.addmm(edge.reshape(1, -1), before, own, out=buffers("sums", *own.shape))
+    last = 0 if reverse else -1
+    edge.copy_((sums[last] + own[last]).view_as(edge))
+    return sums.view(len(k), k.shape[2], v1.shape[2])
+
+
+class CausalSums(torch.autograd.Function):
+    """Q, K, V, (S, Z), phi -> V', its denominators, (S, Z) after the last position.
+
+    Q, K [B, H, N, D] and V [B, H, N, M] may be of a half type; (S, Z) [B, H, C, M + 1] and
+    all arithmetic are of type ``dtype``. ``hidden`` [B, 1, N, 1] marks the padded keys, whose values must be zero.
+    (S, Z) may be None where neither is wanted and one chunk holds the sequence.
+    """
+
+    @staticmethod
+    def forward(ctx, Q, K, V, S, phi: FeatureMap, hidden: Tensor | None, dtype: torch.dtype):
+        out, M = torch.empty_like(V), V.shape[-1]
+        denominators = V.new_empty(*V.shape[:3], 1, dtype=dtype)
+        S = None if S is None else S.clone()
+        buffers, edges = Buffers(V, dtype), []
+        for tile in tiles(*V.shape[:3], max(phi.size(Q.shape[-1]), M), V.device):
+            q, k, v1 = load(tile, Q, K, V, phi, hidden, buffers)
+            sums = torch.bmm(masked_product(q, k, buffers), v1, out=buffers("v", *v1.shape))
+            if S is not None:
+                edges.append(S[tile[:2]].clone())
+                sums.baddbmm_(q, sums_before(k, v1, S[tile[:2]], buffers))
+            here, denominator = tile.chunks(out), tile.chunks(denominators)
+            sums = sums.view(*here.shape[:-1], M + 1)
+            torch.add(sums[..., M:], EPS, out=denominator)
+            torch.div(sums[..., :M], denominator, out=here)
+        ctx.save_for_backward(Q, K, V, out, denominators, hidden, *edges)
+        ctx.phi, ctx.dtype = phi, dtype
+        ctx.mark_non_differentiable(denominators)
+        return out, denominators, S
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, G, _, R):
+        """R [B, H, C, M + 1] is the sum of phi(Q_j) (dV'_j / dnumerator_j)^T over later j."""
+        Q, K, V, out, denominators, hidden, *edges = ctx.saved_tensors
+        dQ, dK, dV = (torch.empty_like(x) for x in (Q, K, V))
+        R = R.clone() if edges else None
+        buffers, phi = Buffers(V, ctx.dtype), ctx.phi
+        every = tiles(*V.shape[:3], max(phi.size(Q.shape[-1]), V.shape[-1]), V.device)
+        for tile in reversed(list(every)):
+            q, k, v1 = load(tile, Q, K, V, phi, hidden, buffers)
+            w = numerators_gradient(tile, G, out, denominators, buffers)
+            a = masked_product(q, k, buffers)
+            dv = torch.bmm(a.mT, w[..., :-1], out=buffers("dv", *v1.shape[:2], V.shape[-1]))
+            a = torch.bmm(w, v1.mT, out=a).tril_()
+            dq = torch.bmm(a, k, out=buffers("dq", *q.shape))
+            dk = torch.bmm(a.mT, q, out=buffers("dk", *k.shape))
+            if edges:
+                dq.baddbmm_(w, sums_before(k, v1, edges.pop(), buffers).mT)
+                after = sums_before(q, w, R[tile[:2]], buffers, reverse=True)
+                dk.baddbmm_(v1, after.mT)
+                dv.baddbmm_(k, after[..., :-1])
+            store(phi, tile, dQ, Q, q, dq)
+            store(phi, tile, dK, K, k, dk)
+            place = tile.chunks(dV)
+            place.copy_(dv.view(place.shape))
+        return dQ, dK, dV, R, None, None, None
+
+
+def numerators_gradient(tile, G, out, denominators, buffers) -> Tensor:
+    """The loss's gradient by numerators and denominators of V': [P, c, M + 1]."""
+    g, M = tile.chunks(G), G.shape[-1]
+    w = buffers("w", *g.shape[:-1], M + 1)
+    torch.div(g, tile.chunks(denominators), out=w[..., :M])
+    torch.sum((w[..., :M] * tile.chunks(out)).neg_(), -1, keepdim=True, out=w[..., M:])
+    return w.flatten(0, 2)
+
+
+def store(phi: FeatureMap, tile: Tile, dX: Tensor, X: Tensor, x: Tensor, dx: Tensor) -> None:
+    """Write the gradient by X, given phi(X) = x and the gradient dx by it."""
+    X, place = tile.chunks(X).to(x.dtype), tile.chunks(dX)
+    shape = (*X.shape[:-1], x.shape[-1])
+    place.copy_(phi.pull_back(X, x.view(shape), dx.view(shape)))

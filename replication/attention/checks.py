@@ -1,0 +1,114 @@
+"""What every mechanism asks of its inputs, said in words, before any compute is spent."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def _shapes(**tensors: Tensor) -> str:
+    return ", ".join(f"{name} {list(x.shape)}" for name, x in tensors.items())
+
+
+def check_tensors(**tensors: Tensor) -> None:
+    """Four axes, one floating type, one device, equal batch and heads, nothing empty."""
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, not a tensor. Pass a torch.Tensor.")
+        if x.ndim != 4:
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}, which is not [batch, heads, length, features]. "
+                "Split the heads first, for example by x.unflatten(-1, (H, D)).transpose(1, 2)."
+            )
+        if 0 in x.shape:
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}: an axis is empty, so there is nothing to "
+                "attend to. Leave empty sequences out."
+            )
+        if x.dtype not in FLOATS:
+            raise TypeError(f"{name} is of type {x.dtype}. Convert it by {name}.float().")
+    if len({x.dtype for x in tensors.values()}) > 1:
+        types = ", ".join(f"{name} {x.dtype}" for name, x in tensors.items())
+        raise TypeError(f"The inputs are of different types: {types}. Convert them to one.")
+    if len({x.device for x in tensors.values()}) > 1:
+        devices = ", ".join(f"{name} {x.device}" for name, x in tensors.items())
+        raise ValueError(f"The inputs are on different devices: {devices}. Move them to one.")
+    if len({x.shape[:2] for x in tensors.values()}) > 1:
+        raise ValueError(f"Batch and heads differ: {_shapes(**tensors)}. Make both equal.")
+
+
+def check_attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> None:
+    """Queries and keys share D, keys and values share their length; causal needs one length."""
+    check_tensors(Q=Q, K=K, V=V)
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError(
+            f"Queries and keys have different sizes: {_shapes(Q=Q, K=K)}. Project both to one D."
+        )
+    if K.shape[-2] != V.shape[-2]:
+        raise ValueError(f"Every key needs its value, but the lengths differ: {_shapes(K=K, V=V)}.")
+    if causal and Q.shape[-2] != K.shape[-2]:
+        raise ValueError(
+            f"Causal attention needs as many queries as keys, but came {_shapes(Q=Q, K=K)}: which "
+            "keys lie in a query's past is not defined. Use causal=False for cross attention; to "
+            "continue a sequence with linear attention pass state=..."
+        )
+
+
+def hidden_keys(key_lengths: Tensor | None, X: Tensor) -> Tensor | None:
+    """key_lengths [B] -> a mask [B, 1, N, 1] that is True at the padding of X [B, H, N, D]."""
+    if key_lengths is None:
+        return None
+    B, _, N, _ = X.shape
+    lengths = torch.as_tensor(key_lengths, device=X.device)
+    if lengths.shape != (B,) or lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
+        raise ValueError(
+            f"key_lengths has shape {list(lengths.shape)} and type {lengths.dtype}. Pass one whole "
+            f"number per batch entry: {B} of them."
+        )
+    if lengths.min() < 1 or lengths.max() > N:
+        raise ValueError(
+            f"key_lengths goes from {int(lengths.min())} to {int(lengths.max())}, but a length must "
+            f"lie between 1 and the number of keys, {N}."
+        )
+    return (torch.arange(N, device=X.device) >= lengths.unsqueeze(1))[:, None, :, None]
+
+
+def check_features(feature_map: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
+    """feature_map(X), if it is a tensor [B, H, N, C] that is finite wherever X is."""
+    if not callable(feature_map):
+        raise TypeError(f"feature_map is {feature_map!r}. Pass a function of a tensor.")
+    features = feature_map(X)
+    name = getattr(feature_map, "__name__", type(feature_map).__name__)
+    if not isinstance(features, Tensor) or features.shape[:-1] != X.shape[:-1]:
+        came = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(
+            f"The feature map {name} turned {list(X.shape)} into {came}. It may change the last "
+            "axis alone: [B, H, N, D] -> [B, H, N, C]."
+        )
+    if features.dtype != X.dtype:
+        raise TypeError(f"The feature map {name} turned {X.dtype} into {features.dtype}. Keep it.")
+    finite = torch.isfinite(features).all(-1) | ~torch.isfinite(X).all(-1)
+    if not finite.all():
+        raise ValueError(
+            f"The feature map {name} made NaN or infinity out of finite inputs, between "
+            f"{X.min().item():.3g} and {X.max().item():.3g}. Use one that is defined there."
+        )
+    return features
+
+
+def confined(attend: Callable, Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> tuple:
+    """attend(Q, K, V), where a NaN or infinity reaches only the queries that may see it.
+
+    A masked weight is zero, but zero times NaN is NaN: one bad value would spoil the whole
+    matrix product, its past included. If the result, first of what attend returns, is not
+    finite, bad keys and values are taken out, and the queries that see them become NaN.
+    """
+    result, *rest = attend(Q, K, V)
+    if torch.isfinite(result.detach().sum(dtype=torch.float32)):
+        return result, *rest
+    bad = ~(torch.isfinite(K).all(-1) & torch.isfinite(V).all(-1))
+    clean = attend(Q, *(x.masked_fill(bad.unsqueeze(-1), 0) for x in (K, V)))[0]
+    sees_bad = bad.cummax(-1).values if causal else bad.any(-1, keepdim=True)
+    return clean.masked_fill(sees_bad.unsqueeze(-1), torch.nan), *rest

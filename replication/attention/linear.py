@@ -1,0 +1,182 @@
+"""Linear attention, Eqs. (4)-(12), and the RNN that it is, Eqs. (16)-(20)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from replication.attention.causal_sums import CHUNK, EPS, CausalSums
+from replication.attention.checks import (
+    check_attention,
+    check_features,
+    confined,
+    hidden_keys,
+)
+from replication.attention.feature_maps import FeatureMap, elu_plus_one
+
+
+class State(NamedTuple):
+    """All that the RNN remembers, Eqs. (18) and (19). Its size does not depend on N."""
+
+    s: Float[Tensor, "B H C M"]
+    z: Float[Tensor, "B H C"]
+
+
+class DenominatorRange:
+    """The smallest and largest denominator met so far; infinite before the first."""
+
+    def __init__(self):
+        self.smallest, self.largest = float("inf"), float("-inf")
+
+    def add(self, denominators: Tensor) -> None:
+        low, high = torch.aminmax(denominators.detach())
+        self.smallest, self.largest = min(self.smallest, low.item()), max(self.largest, high.item())
+
+
+_watching: ContextVar[DenominatorRange | None] = ContextVar("watching", default=None)
+
+
+@contextmanager
+def watch_denominators() -> Iterator[DenominatorRange]:
+    """Record the range of all denominators of linear attention computed inside the block."""
+    token = _watching.set(DenominatorRange())
+    try:
+        yield _watching.get()
+    finally:
+        _watching.reset(token)
+
+
+def linear_attention(
+    Q: Float[Tensor, "B H N D"],
+    K: Float[Tensor, "B H L D"],
+    V: Float[Tensor, "B H L M"],
+    *,
+    causal: bool = False,
+    key_lengths: Int[Tensor, " B"] | None = None,
+    feature_map: Callable[[Tensor], Tensor] = elu_plus_one,
+    state: State | None = None,
+    return_state: bool = False,
+) -> Float[Tensor, "B H N M"] | tuple[Float[Tensor, "B H N M"], State]:
+    """V'_i = phi(Q_i)^T S / phi(Q_i)^T Z, where S and Z sum phi(K_j) V_j^T and phi(K_j).
+
+    Over all keys, Eq. (5), or over those up to i, Eq. (9), if ``causal``. O(N C M) time,
+    O(N (D + M)) memory. ``state`` stands for keys that came before these: with
+    ``return_state`` a prompt can be read at once and continued token by token, or a long
+    sequence be fed in pieces. Keys from ``key_lengths`` on are padding. Sums are kept in
+    float32 if the inputs are of a half type.
+    """
+    check_attention(Q, K, V, causal)
+    hidden = hidden_keys(key_lengths, K)
+    if hidden is not None:
+        K, V = K.masked_fill(hidden, 0), V.masked_fill(hidden, 0)
+    phi = feature_map
+    if not isinstance(phi, FeatureMap):
+        Q, K, phi = check_features(phi, Q), check_features(phi, K), identity
+    _check_state(state, (*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1]), V)
+    form = _causal if causal else _full
+    result, denominators, after = confined(
+        lambda q, k, v: form(q, k, v, hidden, phi, state, return_state), Q, K, V, causal
+    )
+    if phi is identity:
+        _check_denominators(denominators)
+    if watch := _watching.get():
+        watch.add(denominators)
+    return (result, after) if return_state else result
+
+
+def linear_attention_step(
+    state: State | None,
+    q: Float[Tensor, "B H D"],
+    k: Float[Tensor, "B H D"],
+    v: Float[Tensor, "B H M"],
+    *,
+    feature_map: Callable[[Tensor], Tensor] = elu_plus_one,
+) -> tuple[Float[Tensor, "B H M"], State]:
+    """One token: the state takes k and v in, q reads it out, Eqs. (18)-(20).
+
+    Time and memory do not depend on how many tokens came before. ``None`` is the state before
+    the first token, Eqs. (16) and (17). The state that came is left as it was.
+    """
+    if not q.ndim == k.ndim == v.ndim == 3:
+        raise ValueError(
+            f"A step takes one token, [batch, heads, features], but q has shape {list(q.shape)}, "
+            f"k {list(k.shape)}, v {list(v.shape)}. Use linear_attention for many at once."
+        )
+    dtype = _sum_dtype(v)
+    q, k, value = feature_map(q.to(dtype)), feature_map(k.to(dtype)), v.to(dtype)
+    _check_state(state, (*k.shape, v.shape[-1]), v)
+    k1 = k.unsqueeze(-1)
+    if state is None:
+        state = State(k1 * value.unsqueeze(-2), k)
+    else:
+        state = State(torch.addcmul(state.s, k1, value.unsqueeze(-2)), state.z + k)
+    return read(state, q).to(v.dtype), state
+
+
+def read(state: State, q: Float[Tensor, "B H C"]) -> Float[Tensor, "B H M"]:
+    """What a query phi(q) gets from the state, Eq. (12)."""
+    denominator = torch.linalg.vecdot(q, state.z).unsqueeze(-1) + EPS
+    if watch := _watching.get():
+        watch.add(denominator)
+    return (q.unsqueeze(-2) @ state.s).squeeze(-2) / denominator
+
+
+def _full(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, State]:
+    """Every query sees every key, Eqs. (5) and (6)."""
+    q, k, v = (x.to(_sum_dtype(V)) for x in (phi(Q), phi(K), V))
+    if hidden is not None:
+        k = k.masked_fill(hidden, 0)
+    after = State(k.mT @ v, k.sum(-2))
+    if state is not None:
+        after = State(after.s + state.s, after.z + state.z)
+    denominators = q @ after.z.unsqueeze(-1) + EPS
+    return (q @ after.s / denominators).to(V.dtype), denominators, after
+
+
+def _causal(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, State | None]:
+    """Query i sees the keys up to i, Eqs. (9)-(12)."""
+    joined, dtype = None, _sum_dtype(V)
+    if state is not None:
+        joined = torch.cat((state.s, state.z.unsqueeze(-1)), -1)
+    elif return_state or V.shape[2] > CHUNK:
+        joined = V.new_zeros(*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1] + 1, dtype=dtype)
+    result, denominators, joined = CausalSums.apply(Q, K, V, joined, phi, hidden, dtype)
+    after = None if joined is None else State(joined[..., :-1], joined[..., -1])
+    return result, denominators, after
+
+
+identity = FeatureMap("identity", lambda D: D, lambda x, out: out.copy_(x), lambda x, phi, g: g)
+"""Stands in where a callable was applied before."""
+
+
+def _sum_dtype(x: Tensor) -> torch.dtype:
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+
+
+def _check_state(state: State | None, shape: tuple[int, ...], V: Tensor) -> None:
+    if state is None:
+        return
+    if state.s.shape != shape or state.z.shape != shape[:-1]:
+        raise ValueError(
+            f"The state has shapes {list(state.s.shape)} and {list(state.z.shape)}, but these "
+            f"inputs need {list(shape)} and {list(shape[:-1])}. Use the state that the same "
+            "batch, heads and feature map returned."
+        )
+    if state.s.dtype != _sum_dtype(V) or state.s.device != V.device:
+        raise ValueError(
+            f"The state is {state.s.dtype} on {state.s.device}, but {V.dtype} inputs on {V.device} "
+            f"need {_sum_dtype(V)} there. Convert the state."
+        )
+
+
+def _check_denominators(denominators: Tensor) -> None:
+    low = denominators.detach().min()
+    if low <= 0:
+        raise ValueError(
+            f"The feature map gave a denominator of {low.item():.3g}. phi(q)^T phi(k) must never be "
+            "negative (paper, Sec. 3.2). Use a map with non-negative features, such as elu_plus_one."
+        )

@@ -1,0 +1,1 @@
+"""Rows -> Figure. Nothing here reads a file or measures anything."""
