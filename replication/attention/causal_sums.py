@@ -115,8 +115,8 @@ class CausalSums(torch.autograd.Function):
     """Q, K, V, (S, Z), phi -> V', its denominators, (S, Z) after the last position.
 
     Q, K [B, H, N, D] and V [B, H, N, M] may be of a half type; (S, Z) [B, H, C, M + 1] and
-    all arithmetic are of type ``dtype``. ``hidden`` [B, 1, N, 1] marks the padded keys, whose values must be zero.
-    (S, Z) may be None where neither is wanted and one chunk holds the sequence.
+    all arithmetic are of type ``dtype``. ``hidden`` [B, 1, N, 1] marks the padded keys, whose
+    values must be zero. (S, Z) may be None where neither is wanted and one chunk holds the sequence.
     """
 
     @staticmethod

@@ -69,7 +69,7 @@ def hidden_keys(key_lengths: Tensor | None, X: Tensor) -> Tensor | None:
         )
     if lengths.min() < 1 or lengths.max() > N:
         raise ValueError(
-            f"key_lengths goes from {int(lengths.min())} to {int(lengths.max())}, but a length must "
+            f"key_lengths goes from {int(lengths.min())} to {int(lengths.max())}, but lengths must "
             f"lie between 1 and the number of keys, {N}."
         )
     return (torch.arange(N, device=X.device) >= lengths.unsqueeze(1))[:, None, :, None]

@@ -177,6 +177,6 @@ def _check_denominators(denominators: Tensor) -> None:
     low = denominators.detach().min()
     if low <= 0:
         raise ValueError(
-            f"The feature map gave a denominator of {low.item():.3g}. phi(q)^T phi(k) must never be "
-            "negative (paper, Sec. 3.2). Use a map with non-negative features, such as elu_plus_one."
+            f"The feature map gave a denominator of {low.item():.3g}. phi(q)^T phi(k) must not be "
+            "negative (paper, Sec. 3.2). Use a map with non-negative features, like elu_plus_one."
         )

@@ -1,0 +1,116 @@
+"""The only room that touches the disk: rows as CSV, how they came about as JSON beside them.
+
+A file appears whole or not at all. Rows that arrive one by one are appended a line at a
+time, so that an interrupted run loses at most the line it was writing.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+
+
+class ResultsError(RuntimeError):
+    """Results are missing, damaged, or belong to another run."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write to a temporary file beside ``path``, then put it in place in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def save(folder: Path, name: str, rows: pd.DataFrame, provenance: dict) -> Path:
+    """Write folder/name.csv and, before it, folder/name.json. Returns the CSV's path."""
+    if rows.empty:
+        raise ResultsError(f"There are no rows to save as {folder / name}.csv.")
+    buffer = BytesIO()
+    rows.to_csv(buffer, index=False)
+    write_whole(folder / f"{name}.json", to_json(provenance))
+    write_whole(folder / f"{name}.csv", buffer.getvalue())
+    return folder / f"{name}.csv"
+
+
+def load(folder: Path, name: str, remedy: str) -> tuple[pd.DataFrame, dict]:
+    """Rows and provenance; ``remedy`` is the command that would measure them."""
+    table, facts = folder / f"{name}.csv", folder / f"{name}.json"
+    for path in (table, facts):
+        if not path.exists():
+            raise ResultsError(f"No results at {path}. Measure them with\n    {remedy}")
+    try:
+        rows = pd.read_csv(table)
+        return rows, json.loads(facts.read_text())
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ResultsError(
+            f"The results at {table} cannot be read ({error}). Delete them and measure again with"
+            f"\n    {remedy}"
+        ) from error
+
+
+def append(path: Path, rows: Iterable[dict]) -> None:
+    """Add rows to a CSV of the same columns, creating it if needed, and push them to disk."""
+    frame = pd.DataFrame(list(rows))
+    text = frame.to_csv(index=False, header=not path.exists())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_partial(path: Path) -> pd.DataFrame:
+    """The whole lines of a CSV that may have been cut while a line was written."""
+    if not path.exists():
+        return pd.DataFrame()
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        write_whole(path, whole)
+    return pd.read_csv(BytesIO(whole)) if whole else pd.DataFrame()
+
+
+def to_json(content: dict) -> bytes:
+    return (json.dumps(content, indent=2, sort_keys=True, default=str) + "\n").encode()
+
+
+def source_hash(*extra: Path) -> str:
+    """One short hash of the package's source files, and of ``extra`` ones."""
+    digest = hashlib.sha256()
+    for path in [*sorted((ROOT / "replication").rglob("*.py")), *extra]:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def commit() -> str:
+    """The commit that is checked out, with a + if files differ from it; "unknown" without git."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        )
+        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    if head.returncode:
+        return "unknown"
+    return head.stdout.strip() + ("+" if status.stdout.strip() else "")
