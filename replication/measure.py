@@ -19,6 +19,8 @@ ALLOCATOR = {
 """glibc's settings that keep freed memory. Without them every large tensor is given back to
 the system and faulted in again, and the clock measures page faults instead of arithmetic."""
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's notes would fill notebooks
+
 VERSIONS = ("torch", "numpy", "pandas", "statsmodels", "pytorch-fast-transformers")
 
 

@@ -1,16 +1,16 @@
 """The causal sums of linear attention, exact and in chunks: Eqs. (8)-(15).
 
 A sequence is cut into chunks of ``CHUNK`` positions. Within a chunk the masked product
-phi(Q) phi(K)^T is small and dense; between chunks only the sums travel. The backward pass
-is written by hand: the gradients (13)-(15) are causal sums as well, (13) of what came
+phi(Q) phi(K)^T is small and dense; from chunk to chunk only the sum S travels. The backward
+pass is written by hand: the gradients (13)-(15) are causal sums as well, (13) of what came
 before, (14) and (15) of what comes after.
 
 The value 1 is appended to every V_j. Then the denominator is one more column of the
 numerator, Z one more column of S, and one set of equations serves both.
 
-Chunks are worked off a tile at a time. A tile holds as many positions as stay in the
-processor's cache; phi is applied to it there, and only S at its left edge is kept for the
-backward pass. So memory is O(N (D + M)): neither the N x C x M sums nor the N x C
+Chunks are worked off a tile at a time: several heads and positions, as many as stay in the
+processor's cache. phi is applied to a tile there, and only S at its left edge is kept for
+the backward pass. So memory is O(N (D + M)): neither the N x C x M sums nor the N x C
 features are ever stored.
 """
 
@@ -25,11 +25,14 @@ from torch.autograd.function import once_differentiable
 
 from replication.attention.feature_maps import FeatureMap
 
-CHUNK = 64
-"""Positions in a chunk. At C = M = 64 the work inside and between chunks is equal."""
+CHUNK = 32
+"""Positions in a chunk. Less would be less arithmetic, but in products too small to be fast."""
 
-TILE = 2048
-"""Positions in a tile at C = M = 64, where each of its buffers takes 0.5 MB."""
+TILE = 4096
+"""Positions in a tile, over all its heads, where C = M = 64 and a buffer of it takes 1 MB."""
+
+ROWS = 8
+"""Sequences (heads of batch entries) that a tile holds side by side, if there are as many."""
 
 EPS = 1e-6
 """Added to every denominator, as in the authors' code; the paper's Eq. (8) has none."""
@@ -48,10 +51,18 @@ class Tile(NamedTuple):
         return part.unflatten(2, (-1, min(CHUNK, part.shape[2]))).movedim(2, 0)
 
 
-def tiles(B: int, H: int, N: int, width: int, device: torch.device) -> Iterator[Tile]:
-    """Several short sequences make a tile, or a stretch of a long one; left before right."""
-    length = max(CHUNK, TILE * 64 // max(width, 64) // CHUNK * CHUNK)
-    rows = max(1, length // N) if device.type == "cpu" else B * H
+def tiles(Q: Tensor, V: Tensor, C: int) -> Iterator[Tile]:
+    """The tiles of [B, H, N, ...], left before right.
+
+    A stretch is at least C M / (D + M) long, so that the sums kept at the edges never take
+    more memory than Q and V themselves.
+    """
+    (B, H, N, D), M = Q.shape, V.shape[-1]
+    positions = TILE * 64 // max(C, M)
+    rows = max(min(ROWS, positions // CHUNK), positions // N, 1)
+    rows = min(rows, B * H) if V.device.type == "cpu" else B * H
+    length = max(positions // rows, C * M // (D + M))
+    length = -(-length // CHUNK) * CHUNK
     batch, heads = max(1, rows // H), min(rows, H)
     edges = sorted({*range(0, N, length), N // CHUNK * CHUNK, N})
     for b in range(0, B, batch):
@@ -95,20 +106,9 @@ def masked_product(q: Tensor, k: Tensor, buffers: Buffers) -> Tensor:
     return torch.bmm(q, k.mT, out=buffers("a", *q.shape[:2], q.shape[1])).tril_()
 
 
-def sums_before(k: Tensor, v1: Tensor, edge: Tensor, buffers: Buffers, reverse=False) -> Tensor:
-    """S before every chunk, Eq. (10): [P, C, M + 1]; after it, from the right, if ``reverse``.
-
-    ``edge`` [b, h, C, M + 1] is the sum that enters the tile; it is replaced by the one that
-    leaves it. The chunks' own sums k^T v are added up by a product with a triangle of ones.
-    """
-    own = torch.bmm(k.mT, v1, out=buffers("own", len(k), k.shape[2], v1.shape[2]))
-    own = own.view(-1, edge.numel())
-    ones = own.new_ones(len(own), len(own))
-    before = ones.triu_(1) if reverse else ones.tril_(-1)
-    sums = torch.addmm(edge.reshape(1, -1), before, own, out=buffers("sums", *own.shape))
-    last = 0 if reverse else -1
-    edge.copy_((sums[last] + own[last]).view_as(edge))
-    return sums.view(len(k), k.shape[2], v1.shape[2])
+def by_chunk(S: Tensor, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """[P, c, F] -> n times [b h, c, F], where S [b h, C, M + 1] tells b h."""
+    return zip(*(x.unflatten(0, (-1, len(S))).unbind(0) for x in tensors), strict=True)
 
 
 class CausalSums(torch.autograd.Function):
@@ -116,7 +116,7 @@ class CausalSums(torch.autograd.Function):
 
     Q, K [B, H, N, D] and V [B, H, N, M] may be of a half type; (S, Z) [B, H, C, M + 1] and
     all arithmetic are of type ``dtype``. ``hidden`` [B, 1, N, 1] marks the padded keys, whose
-    values must be zero. (S, Z) may be None where neither is wanted and one chunk holds the sequence.
+    values must be zero. (S, Z) may be None where neither is wanted and one chunk holds all.
     """
 
     @staticmethod
@@ -125,12 +125,16 @@ class CausalSums(torch.autograd.Function):
         denominators = V.new_empty(*V.shape[:3], 1, dtype=dtype)
         S = None if S is None else S.clone()
         buffers, edges = Buffers(V, dtype), []
-        for tile in tiles(*V.shape[:3], max(phi.size(Q.shape[-1]), M), V.device):
+        for tile in tiles(Q, V, phi.size(Q.shape[-1])):
             q, k, v1 = load(tile, Q, K, V, phi, hidden, buffers)
-            sums = torch.bmm(masked_product(q, k, buffers), v1, out=buffers("v", *v1.shape))
+            sums = torch.bmm(masked_product(q, k, buffers), v1, out=buffers("sums", *v1.shape))
             if S is not None:
-                edges.append(S[tile[:2]].clone())
-                sums.baddbmm_(q, sums_before(k, v1, S[tile[:2]], buffers))
+                edges.append(S[tile[:2]].flatten(0, 1).clone())
+                s = edges[-1].clone()
+                for q_n, k_n, v_n, sums_n in by_chunk(s, q, k, v1, sums):
+                    sums_n.baddbmm_(q_n, s)
+                    s.baddbmm_(k_n.mT, v_n)
+                S[tile[:2]] = s.view_as(S[tile[:2]])
             here, denominator = tile.chunks(out), tile.chunks(denominators)
             sums = sums.view(*here.shape[:-1], M + 1)
             torch.add(sums[..., M:], EPS, out=denominator)
@@ -143,25 +147,31 @@ class CausalSums(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, G, _, R):
-        """R [B, H, C, M + 1] is the sum of phi(Q_j) (dV'_j / dnumerator_j)^T over later j."""
+        """R [B, H, C, M + 1] sums phi(Q_j) w_j^T over later j; w is as in ``gradient``."""
         Q, K, V, out, denominators, hidden, *edges = ctx.saved_tensors
         dQ, dK, dV = (torch.empty_like(x) for x in (Q, K, V))
         R = R.clone() if edges else None
         buffers, phi = Buffers(V, ctx.dtype), ctx.phi
-        every = tiles(*V.shape[:3], max(phi.size(Q.shape[-1]), V.shape[-1]), V.device)
-        for tile in reversed(list(every)):
+        for tile in reversed(list(tiles(Q, V, phi.size(Q.shape[-1])))):
             q, k, v1 = load(tile, Q, K, V, phi, hidden, buffers)
-            w = numerators_gradient(tile, G, out, denominators, buffers)
+            w = gradient(tile, G, out, denominators, buffers)
             a = masked_product(q, k, buffers)
-            dv = torch.bmm(a.mT, w[..., :-1], out=buffers("dv", *v1.shape[:2], V.shape[-1]))
+            dv = torch.bmm(a.mT, w[..., :-1], out=buffers("dv", *w.shape[:2], w.shape[2] - 1))
             a = torch.bmm(w, v1.mT, out=a).tril_()
             dq = torch.bmm(a, k, out=buffers("dq", *q.shape))
             dk = torch.bmm(a.mT, q, out=buffers("dk", *k.shape))
             if edges:
-                dq.baddbmm_(w, sums_before(k, v1, edges.pop(), buffers).mT)
-                after = sums_before(q, w, R[tile[:2]], buffers, reverse=True)
-                dk.baddbmm_(v1, after.mT)
-                dv.baddbmm_(k, after[..., :-1])
+                s, r = edges.pop(), R[tile[:2]].flatten(0, 1).clone()
+                for k_n, v_n, w_n, dq_n in by_chunk(s, k, v1, w, dq):
+                    dq_n.baddbmm_(w_n, s.mT)
+                    s.baddbmm_(k_n.mT, v_n)
+                for q_n, k_n, v_n, w_n, dk_n, dv_n in reversed(
+                    list(by_chunk(r, q, k, v1, w, dk, dv))
+                ):
+                    dk_n.baddbmm_(v_n, r.mT)
+                    dv_n.baddbmm_(k_n, r[..., :-1])
+                    r.baddbmm_(q_n.mT, w_n)
+                R[tile[:2]] = r.view_as(R[tile[:2]])
             store(phi, tile, dQ, Q, q, dq)
             store(phi, tile, dK, K, k, dk)
             place = tile.chunks(dV)
@@ -169,12 +179,12 @@ class CausalSums(torch.autograd.Function):
         return dQ, dK, dV, R, None, None, None
 
 
-def numerators_gradient(tile, G, out, denominators, buffers) -> Tensor:
-    """The loss's gradient by numerators and denominators of V': [P, c, M + 1]."""
+def gradient(tile, G, out, denominators, buffers) -> Tensor:
+    """w [P, c, M + 1], the loss's gradient by the numerators and denominators of V'."""
     g, M = tile.chunks(G), G.shape[-1]
     w = buffers("w", *g.shape[:-1], M + 1)
     torch.div(g, tile.chunks(denominators), out=w[..., :M])
-    torch.sum((w[..., :M] * tile.chunks(out)).neg_(), -1, keepdim=True, out=w[..., M:])
+    torch.sum(w[..., :M] * tile.chunks(out), -1, keepdim=True, out=w[..., M:]).neg_()
     return w.flatten(0, 2)
 
 
@@ -182,4 +192,4 @@ def store(phi: FeatureMap, tile: Tile, dX: Tensor, X: Tensor, x: Tensor, dx: Ten
     """Write the gradient by X, given phi(X) = x and the gradient dx by it."""
     X, place = tile.chunks(X).to(x.dtype), tile.chunks(dX)
     shape = (*X.shape[:-1], x.shape[-1])
-    place.copy_(phi.pull_back(X, x.view(shape), dx.view(shape)))
+    phi.pull_back(X, x.view(shape), dx.view(shape), place)

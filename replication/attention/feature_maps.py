@@ -21,8 +21,8 @@ class FeatureMap(NamedTuple):
     """D -> C"""
     write: Callable[[Tensor, Tensor], Tensor]
     """x, out -> phi(x), written to out"""
-    pull_back: Callable[[Tensor, Tensor, Tensor], Tensor]
-    """x, phi(x), gradient of the loss by phi(x) -> gradient of the loss by x"""
+    pull_back: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+    """x, phi(x), the loss's gradient by phi(x), out -> its gradient by x, written to out"""
 
     def __call__(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
@@ -42,13 +42,14 @@ class _Apply(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, g):
-        return ctx.feature_map.pull_back(*ctx.saved_tensors, g), None
+        x, phi = ctx.saved_tensors
+        return ctx.feature_map.pull_back(x, phi, g, torch.empty_like(x)), None
 
 
 def _elu_plus_one(x: Tensor, out: Tensor) -> Tensor:
     """exp(x) for x <= 0, x + 1 above, Eq. (7).
 
-    ``elu(x) + 1`` would compute (exp(x) - 1) + 1, which is 0 in bfloat16 from x = -6 down.
+    ``elu(x) + 1`` would compute (exp(x) - 1) + 1, which is 0 in bfloat16 below x = -6.5.
     """
     return torch.clamp(x, max=0, out=out).exp_().add_(x.clamp(min=0))
 
@@ -59,19 +60,22 @@ def _outer_square(x: Tensor, out: Tensor) -> Tensor:
     return out
 
 
-def _pull_back_outer_square(x: Tensor, phi: Tensor, g: Tensor) -> Tensor:
+def _pull_back_outer_square(x: Tensor, phi: Tensor, g: Tensor, out: Tensor) -> Tensor:
     g = g.unflatten(-1, (x.shape[-1], x.shape[-1]))
-    return ((g + g.mT) @ x.unsqueeze(-1)).squeeze(-1)
+    return out.copy_(((g + g.mT) @ x.unsqueeze(-1)).squeeze(-1))
 
 
 elu_plus_one = FeatureMap(
-    "elu_plus_one", lambda D: D, _elu_plus_one, lambda x, phi, g: phi.clamp(max=1).mul_(g)
+    "elu_plus_one",
+    lambda D: D,
+    _elu_plus_one,
+    lambda x, phi, g, out: torch.mul(g, phi.clamp(max=1), out=out),
 )
 relu = FeatureMap(
     "relu",
     lambda D: D,
     lambda x, out: torch.clamp(x, min=0, out=out),
-    lambda x, phi, g: g * (x > 0),
+    lambda x, phi, g, out: torch.mul(g, x > 0, out=out),
 )
 polynomial_2 = FeatureMap("polynomial_2", lambda D: D * D, _outer_square, _pull_back_outer_square)
 

@@ -149,7 +149,12 @@ def _causal(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, 
     return result, denominators, after
 
 
-identity = FeatureMap("identity", lambda D: D, lambda x, out: out.copy_(x), lambda x, phi, g: g)
+identity = FeatureMap(
+    "identity",
+    lambda D: D,
+    lambda x, out: out.copy_(x),
+    lambda x, phi, g, out: out.copy_(g),
+)
 """Stands in where a callable was applied before."""
 
 

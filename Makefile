@@ -1,0 +1,48 @@
+# Each target sets up .venv by itself. Needed: Python >= 3.11 with its venv module, and make.
+
+# The newest Python that will do; `make PYTHON=/path/to/python3` names another one.
+ifndef PYTHON
+PYTHON := $(firstword $(foreach python, python3.13 python3.12 python3.11 python3, \
+	$(shell $(python) -c 'import sys; sys.version_info < (3, 11) or print("$(python)")' \
+	2>/dev/null)) python3)
+endif
+
+# Further arguments for the tool that a target runs: make bench ARGS="--help"
+ARGS ?=
+
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint test lab report bench peers clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
+
+setup: ## set up .venv and do nothing else
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here." \
+		"Install Python 3.11 or newer, or say where it is: make PYTHON=/path/to/python3.11"; \
+		exit 1; } >&2
+	@$(PYTHON) tools/bootstrap.py
+
+lint: setup ## check style and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+test: lint ## check style and format, then run all tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+
+lab: setup ## open the notebooks in JupyterLab
+	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
+
+report: setup ## build the report
+	$(BIN)/replication report $(ARGS)
+
+bench: setup ## time the attention mechanisms
+	$(BIN)/replication bench attention $(ARGS)
+
+peers: setup ## build the authors' library, to compare with (C++ compiler, several minutes)
+	@$(BIN)/python tools/peers.py
+
+clean: ## remove .venv and caches; results and figures stay
+	rm -rf .venv build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@find . \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +

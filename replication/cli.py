@@ -1,0 +1,60 @@
+"""The command ``replication``: what a user types. No science here."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from replication import measure, results
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="replication", description="Run and measure the replication on this machine."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_bench(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return options.run(options)
+    except (ValueError, results.ResultsError) as error:
+        print(f"replication: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nStopped. What was saved before stays.", file=sys.stderr)
+        return 130
+
+
+def _add_bench(commands) -> None:
+    bench = commands.add_parser("bench", help="speed and memory of our code beside its rivals")
+    kinds = bench.add_subparsers(dest="kind", required=True, metavar="WHAT")
+    attention = kinds.add_parser("attention", help="kernels, and one decoding step")
+    attention.add_argument("--rounds", type=int, default=9, help="turns of every contender")
+    attention.add_argument("--threads", type=int, default=None, help="default: PyTorch's choice")
+    attention.add_argument("--device", default="auto")
+    attention.add_argument("--out", type=Path, default=results.RESULTS / "bench")
+    attention.set_defaults(run=_bench_attention)
+
+
+def _bench_attention(options: argparse.Namespace) -> int:
+    import torch
+
+    from replication import bench_attention
+
+    if options.rounds < 1:
+        raise ValueError(f"--rounds {options.rounds} measures nothing. Choose at least 1.")
+    device = measure.pick_device(options.device)
+    measure.restart_with_allocator()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    rows, decoding, rate = bench_attention.bench(options.rounds, device)
+    facts = {"machine": measure.machine(device), "gemm_flops_per_s": rate, "rounds": options.rounds}
+    facts |= {"commit": results.commit(), "source": results.source_hash()}
+    results.save(options.out, "attention", rows, facts)
+    results.save(options.out, "decoding", decoding, facts)
+    print(bench_attention.table(rows).to_string())
+    print(decoding.groupby("contender").time_ms_per_token.median().round(3).to_string())
+    print(bench_attention.bars(rows, decoding, rate).round(3).to_string(index=False))
+    print(
+        f"GEMM {rate / 1e9:.0f} GFLOP/s, {facts['machine']['threads']} threads. Rows: {options.out}"
+    )
+    return 0

@@ -1,0 +1,167 @@
+"""What every estimate asks of its rows, said in words before any compute, and the paired cells."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+TIME = "time_ms"
+EXACT = ("peak_bytes", "flops")
+"""Counted, not timed: one value a cell, without noise and so without an interval."""
+SETTING = ("direction", "causal", "heads", "head_dim")
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two contenders at the lengths that both were measured at.
+
+    logs holds, for each length, the logarithms as [rounds, 2]: a row is a round, in which the
+    contender and its opponent ran one after the other.
+    """
+
+    contender: str
+    opponent: str
+    quantity: str
+    N: np.ndarray
+    logs: tuple[np.ndarray, ...]
+
+    @cached_property
+    def levels(self) -> np.ndarray:
+        """[lengths, 2]: see ``paired_level``."""
+        return np.stack([paired_level(log) for log in self.logs])
+
+    @property
+    def fewest_rounds(self) -> int:
+        return min(len(log) for log in self.logs)
+
+    def resampled(self, resamples: int, seed: int) -> np.ndarray:
+        """[resamples, lengths, 2]: levels of rounds drawn with replacement within each length."""
+        rng = np.random.default_rng(seed)
+        draws = (log[rng.integers(len(log), size=(resamples, len(log)))] for log in self.logs)
+        return np.stack([paired_level(draw) for draw in draws], axis=1)
+
+
+def paired_level(logs: np.ndarray) -> np.ndarray:
+    """[..., rounds, 2] -> [..., 2], the typical logarithm of either contender.
+
+    What a round does to both (a busy machine) and what sets them apart (the log ratio) are
+    summarised each by its own median. So the levels differ by the median ratio within a round,
+    from which the common part has cancelled, and single slow repeats move neither.
+    """
+    middle = np.median(logs.mean(-1), -1)
+    half = np.median(logs[..., 0] - logs[..., 1], -1) / 2
+    return np.stack([middle + half, middle - half], -1)
+
+
+def pair(
+    rows: pd.DataFrame,
+    contender: str,
+    opponent: str,
+    quantity: str,
+    fewest: int,
+    longest: int | None = None,
+) -> Pair:
+    """Two contenders round by round, N <= longest; what only one of them reached is left out."""
+    if contender == opponent:
+        raise ValueError(f'"{contender}" cannot be compared with itself. Name two contenders.')
+    needed = () if quantity in EXACT else ("round",)
+    chosen = _checked(rows, (contender, opponent), quantity, needed)
+    if quantity in EXACT:
+        chosen = chosen.drop_duplicates(["contender", "N"]).assign(round=0)
+    if longest is not None:
+        chosen = chosen[chosen["N"] <= longest]
+    lengths = chosen.groupby("N")["contender"].nunique()
+    shared = chosen[chosen["N"].isin(lengths.index[lengths == 2])]
+    where = f" at N <= {longest}" if longest is not None else ""
+    _check_lengths(shared["N"].nunique(), fewest, f"both {contender} and {opponent}{where}")
+    wide = _by_round(shared, quantity)[[contender, opponent]]
+    cells = {N: np.log(cell.to_numpy(float)) for N, cell in wide.groupby(level="N")}
+    return Pair(contender, opponent, quantity, np.array([*cells], float), tuple(cells.values()))
+
+
+def series(
+    rows: pd.DataFrame, contender: str, quantity: str, shortest: int, fewest: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths N >= shortest of one contender, and its median at each of them."""
+    chosen = _checked(rows, (contender,), quantity)
+    chosen = chosen[chosen["N"] >= shortest]
+    medians = np.exp(np.log(chosen[quantity].astype(float)).groupby(chosen["N"]).median())
+    _check_lengths(len(medians), fewest, f"{contender} at N >= {shortest}")
+    return medians.index.to_numpy(float), medians.to_numpy()
+
+
+def _checked(
+    rows: pd.DataFrame, names: tuple[str, ...], quantity: str, needed: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    """The rows of these contenders, if they are of one setting and their numbers make sense."""
+    if quantity not in (TIME, *EXACT):
+        raise ValueError(f'"{quantity}" is no quantity. Choose {TIME}, {" or ".join(EXACT)}.')
+    missing = {"contender", "N", quantity, *needed} - set(rows.columns)
+    if missing:
+        raise ValueError(f"The rows have no column {', '.join(sorted(missing))}. Came: {[*rows]}.")
+    measured = sorted(rows["contender"].unique())
+    for name in names:
+        if name not in measured:
+            raise ValueError(
+                f'No rows of contender "{name}". Measured are: {", ".join(measured) or "none"}.'
+            )
+    chosen = rows[rows["contender"].isin(names)]
+    for column in SETTING:
+        if column in chosen and chosen[column].nunique() > 1:
+            values = sorted(chosen[column].dropna().unique().tolist())
+            raise ValueError(f"The rows mix {column} {values}. Keep the rows of one of them.")
+    _check_numbers(chosen, quantity)
+    return chosen
+
+
+def _check_numbers(chosen: pd.DataFrame, quantity: str) -> None:
+    bad = chosen[(chosen["N"] < 1) | (chosen["N"] % 1 != 0)]
+    if len(bad):
+        raise ValueError(
+            f"N = {bad['N'].iloc[0]} is no length: N must be a whole number, 1 or more."
+        )
+    bad = chosen[~(np.isfinite(chosen[quantity]) & (chosen[quantity] > 0))]
+    if len(bad):
+        raise ValueError(
+            f"{len(bad)} of {len(chosen)} rows have a {quantity} that is not positive and finite, "
+            f"the first of them {_cell(bad.iloc[0])}: {bad[quantity].iloc[0]}. Drop those rows."
+        )
+    counts = chosen.groupby(["contender", "N"])[quantity].nunique()
+    if quantity in EXACT and counts.max() > 1:
+        raise ValueError(
+            f"{quantity} is a count and must be one value a cell, but {counts.idxmax()[0]} at "
+            f"N = {counts.idxmax()[1]} has {counts.max()} different ones. Keep one setting."
+        )
+
+
+def _by_round(shared: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Index (N, round), a column a contender; every round must have both, once."""
+    keys = ["N", "round", "contender"]
+    twice = shared[shared.duplicated(keys)]
+    if len(twice):
+        raise ValueError(
+            f"{_cell(twice.iloc[0])} has several rows in round {twice['round'].iloc[0]}. Number "
+            "the rounds, and keep the rows of one setting."
+        )
+    wide = shared.pivot(index=["N", "round"], columns="contender", values=quantity)
+    if wide.isna().any(axis=None):
+        N, number = wide.index[wide.isna().any(axis=1)][0]
+        absent = wide.columns[wide.loc[(N, number)].isna()][0]
+        raise ValueError(
+            f"The rounds do not match: at N = {N} round {number} has no row of {absent}. Only "
+            "contenders of one round are compared; measure them interleaved, or drop that round."
+        )
+    return wide
+
+
+def _check_lengths(came: int, fewest: int, what: str) -> None:
+    if came < fewest:
+        raise ValueError(
+            f"{came} lengths were measured for {what}, but at least {fewest} are needed. "
+            "Measure more lengths."
+        )
+
+
+def _cell(row: pd.Series) -> str:
+    return f"{row['contender']} at N = {row['N']}"

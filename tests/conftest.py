@@ -1,0 +1,44 @@
+"""Fixtures of all tests, and a header that says which comparisons can run here."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("same-every-time", derandomize=True, deadline=None, max_examples=25)
+settings.load_profile("same-every-time")
+
+
+def pytest_report_header() -> list[str]:
+    try:
+        found = version("pytorch-fast-transformers")
+        peers = f"authors' library {found}: oracle tests run"
+    except PackageNotFoundError:
+        peers = "authors' library absent: oracle tests skipped; install by make peers"
+    cuda = "CUDA absent: its tests skipped; they need an NVIDIA GPU"
+    if torch.cuda.is_available():
+        cuda = f"CUDA on {torch.cuda.get_device_name()}: its tests run"
+    return [peers, cuda]
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request) -> torch.device:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no NVIDIA GPU here")
+    return torch.device(request.param)
+
+
+@pytest.fixture
+def unhooked():
+    """Shape types are not checked, as outside of tests: what do the words of the errors say?"""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

@@ -1,0 +1,119 @@
+"""Parameters are checked before any compute, and names tell what ran."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from replication.config import ORIGINS, PROFILE_NAMES, PROFILES, Experiment, resolve
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        ({"attentions": ["softmax", "fast"]}, "attention='fast' is unknown.*softmax, "),
+        ({"lengths": [32, 7]}, "length=7 is too short.*at least 8"),
+        ({"d_model": 250}, "2 features would be left over.*multiple of 8, for example 256"),
+        ({"steps": -1}, "steps=-1 is too small"),
+        ({"steps": 2.5}, "steps=2.5 is not a whole number"),
+        ({"batch_size": 0}, "batch_size=0 is too small"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"seeds": [1, 1]}, "seeds holds 1 more than once"),
+        ({"lr": 0}, "lr=0.0 must be positive"),
+        ({"lr": "fast"}, "lr='fast' is not a number"),
+        ({"lr": float("nan")}, "lr=nan"),
+        ({"dropout": 1.0}, "dropout=1.0 is a share"),
+        ({"attention_dropout": 0.1}, "attention_dropout=0.1 cannot be had.*Set it to 0"),
+        ({"device": "nonsense"}, "device='nonsense' cannot be used here"),
+        ({"activation": "gelu"}, "activation='gelu' is unknown"),
+        ({"lsh_buckets": 7}, "lsh_buckets=7 is odd"),
+        ({"stepz": 3}, "parameter='stepz' is unknown.*steps"),
+    ],
+)
+def test_bad_parameters_are_refused_in_words(overrides, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        resolve("paper", "paper", **overrides)
+
+
+def test_unknown_settings_and_profiles_are_refused():
+    with pytest.raises(ValueError, match=r"setting='papers' is unknown.*paper, earlier"):
+        resolve("papers")
+    with pytest.raises(ValueError, match=r"profile='fast' is unknown.*smoke, quick"):
+        resolve("paper", "fast")
+    with pytest.raises(ValueError, match=r"length=3 is too short.*earlier.*at least 4"):
+        resolve("earlier", "smoke", lengths=3)
+
+
+@pytest.mark.parametrize(("setting", "profile"), PROFILES)
+def test_every_profile_can_be_run(setting, profile):
+    experiment = resolve(setting, profile)
+    assert experiment.name.startswith(f"{setting}-{profile}-")
+    assert not experiment.changes()
+
+
+def test_overrides_may_come_as_papermill_passes_them():
+    lists = resolve("paper", "smoke", attentions=["linear", "lsh"], seeds=[3], lengths=[16, 32])
+    texts = resolve("paper", "smoke", attentions="linear, lsh", seeds=3, lengths="16,32", lr=None)
+    assert lists == texts
+    assert lists.seeds == (3,)
+
+
+def test_any_changed_value_changes_the_name():
+    base = resolve("paper", "smoke")
+    names = {base.name}
+    for field in fields(Experiment):
+        value = getattr(base, field.name)
+        other = value[:1] * 2 if isinstance(value, tuple) else value * 2 or type(value)(1)
+        if field.name not in ("setting", "profile"):
+            names.add(replace(base, **{field.name: other}).name)
+    assert len(names) == len(fields(Experiment)) - 1
+
+
+def test_a_name_says_what_differs_from_the_profile():
+    name = resolve("paper", "smoke", steps=5, attentions="linear").name
+    assert name.startswith("paper-smoke-steps=5-attentions=linear-")
+    assert resolve("paper", "smoke", steps=PROFILES["paper", "smoke"].steps).name == (
+        resolve("paper", "smoke").name
+    )
+
+
+def test_runs_have_names_of_their_own():
+    runs = list(resolve("earlier", "paper").runs())
+    assert len({run.name for run in runs}) == len(runs) == 2 * 4 * 3
+
+
+def test_lsh_has_softmax_as_its_cross_attention_and_says_so():
+    experiment = resolve("earlier", "smoke", attentions="lsh, linear", seeds=0, lengths=8)
+    assert [run.cross_attention for run in experiment.runs()] == ["softmax", "linear"]
+    assert any(row["name"] == "cross attention of lsh" for row in experiment.deviations())
+
+
+@pytest.mark.parametrize(("setting", "profile"), PROFILES)
+def test_every_deviation_has_a_reason(setting, profile):
+    rows = resolve(setting, profile).deviations()
+    assert all(row["reason"].strip("–") for row in rows)
+    assert len({tuple(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_whatever_is_not_as_published_is_listed(profile):
+    experiment = resolve("paper", profile)
+    listed = {row["name"] for row in experiment.deviations()}
+    for name, origin in ORIGINS["paper"].items():
+        if origin.published is not None:
+            assert (getattr(experiment, name) != origin.published) == (name in listed)
+
+
+def test_an_override_is_listed_as_such():
+    rows = {row["name"]: row for row in resolve("paper", "paper", batch_size=16).deviations()}
+    assert rows["batch_size"]["paper"] == "64"
+    assert rows["batch_size"]["this profile"] == "16"
+    assert rows["batch_size"]["reason"] == "set for this run"
+
+
+def test_the_paper_profile_has_the_published_sizes():
+    paper = resolve("paper", "paper")
+    assert (paper.lengths, paper.batch_size, paper.steps) == ((128,), 64, 10_000)
+    assert (paper.n_layers, paper.n_heads, paper.lr, paper.lr_drop_after) == (4, 8, 1e-3, 3000)
+    earlier = resolve("earlier", "paper")
+    assert (earlier.lengths, earlier.batch_size, earlier.steps) == ((8, 16, 32, 64), 8, 3000)
+    assert (earlier.d_model, earlier.n_layers, earlier.n_heads) == (512, 4, 8)
