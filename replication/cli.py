@@ -12,6 +12,8 @@ def main(arguments: list[str] | None = None) -> int:
         prog="replication", description="Run and measure the replication on this machine."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_report(commands)
     _add_bench(commands)
     options = parser.parse_args(arguments)
     try:
@@ -22,6 +24,44 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped. What was saved before stays.", file=sys.stderr)
         return 130
+
+
+def _add_run(commands) -> None:
+    run = commands.add_parser("run", help="run one notebook by papermill")
+    run.add_argument("number", help="which notebook, such as 03")
+    run.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
+                     dest="parameters", help="set a parameter; VALUE is read as YAML")  # fmt: skip
+    run.add_argument("--out", type=Path, default=None, help="default: build/<notebook>")
+    run.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    import yaml
+
+    from replication import notebooks
+
+    notebook = notebooks.find(options.number)
+    parameters = {name: yaml.safe_load(value) for name, value in options.parameters}
+    out = notebooks.run(notebook, parameters, options.out or notebooks.BUILD / notebook.name)
+    print(f"Executed: {out}")
+    return 0
+
+
+def _add_report(commands) -> None:
+    report = commands.add_parser("report", help="run all notebooks here and collect them as pages")
+    report.add_argument("--profile", default="quick", help="smoke, quick, reference or paper")
+    report.set_defaults(run=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from replication import notebooks
+
+    folder = notebooks.BUILD / options.profile
+    for notebook in notebooks.every():
+        profile = {"profile": options.profile} if "profile" in notebooks.accepts(notebook) else {}
+        page = notebooks.to_html(notebooks.run(notebook, profile, folder / notebook.name))
+        print(f"{notebook.stem}: {page}")
+    return 0
 
 
 def _add_bench(commands) -> None:
