@@ -68,27 +68,39 @@ def _add_bench(commands) -> None:
     bench = commands.add_parser("bench", help="speed and memory of our code beside its rivals")
     kinds = bench.add_subparsers(dest="kind", required=True, metavar="WHAT")
     attention = kinds.add_parser("attention", help="kernels, and one decoding step")
-    attention.add_argument("--rounds", type=int, default=9, help="turns of every contender")
-    attention.add_argument("--threads", type=int, default=None, help="default: PyTorch's choice")
     attention.add_argument("--device", default="auto")
-    attention.add_argument("--out", type=Path, default=results.RESULTS / "bench")
     attention.set_defaults(run=_bench_attention)
+    training = kinds.add_parser("training", help="whole models, forward and backward, on the CPU")
+    training.set_defaults(run=_bench_training)
+    for kind in (attention, training):
+        kind.add_argument("--rounds", type=int, default=9, help="turns of every contender")
+        kind.add_argument("--threads", type=int, default=None, help="default: PyTorch's choice")
+        kind.add_argument("--out", type=Path, default=results.RESULTS / "bench")
 
 
-def _bench_attention(options: argparse.Namespace) -> int:
+def _prepare(options: argparse.Namespace) -> None:
+    """The same allocator and threads for every contender."""
     import torch
-
-    from replication import bench_attention
 
     if options.rounds < 1:
         raise ValueError(f"--rounds {options.rounds} measures nothing. Choose at least 1.")
-    device = measure.pick_device(options.device)
     measure.restart_with_allocator()
     if options.threads:
         torch.set_num_threads(options.threads)
+
+
+def _facts(options: argparse.Namespace, device=None) -> dict:
+    facts = {"machine": measure.machine(device), "rounds": options.rounds}
+    return facts | {"commit": results.commit(), "source": results.source_hash()}
+
+
+def _bench_attention(options: argparse.Namespace) -> int:
+    from replication import bench_attention
+
+    device = measure.pick_device(options.device)
+    _prepare(options)
     rows, decoding, rate = bench_attention.bench(options.rounds, device)
-    facts = {"machine": measure.machine(device), "gemm_flops_per_s": rate, "rounds": options.rounds}
-    facts |= {"commit": results.commit(), "source": results.source_hash()}
+    facts = _facts(options, device) | {"gemm_flops_per_s": rate}
     results.save(options.out, "attention", rows, facts)
     results.save(options.out, "decoding", decoding, facts)
     print(bench_attention.table(rows).to_string())
@@ -97,4 +109,16 @@ def _bench_attention(options: argparse.Namespace) -> int:
     print(
         f"GEMM {rate / 1e9:.0f} GFLOP/s, {facts['machine']['threads']} threads. Rows: {options.out}"
     )
+    return 0
+
+
+def _bench_training(options: argparse.Namespace) -> int:
+    from replication import bench_training
+
+    _prepare(options)
+    rows = bench_training.measure(options.rounds)
+    facts = _facts(options)
+    results.save(options.out, "training", rows, facts)
+    print(bench_training.bars(bench_training.table(rows)).round(2).to_string(index=False))
+    print(f"{facts['machine']['threads']} threads. Rows: {options.out}")
     return 0

@@ -1,12 +1,13 @@
 """What is timed: one attention layer, ours or the authors', as a callable without arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from replication.attention import linear_attention, lsh_attention, softmax_attention
 
@@ -14,6 +15,32 @@ PEERS = find_spec("fast_transformers") is not None
 """Whether the authors' library is installed (``make peers``)."""
 
 NO_PEERS = "The authors' library is not installed, so it is left out. Build it by: make peers"
+
+
+FUSED_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+FUSED_ON_CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+def _product_flops(q: torch.Size, k: torch.Size) -> int:
+    """Of Q K^T; the products with V and with gradients cost the same, as here D = M."""
+    return 2 * q.numel() * k[-2]
+
+
+def count_fused_softmax() -> None:
+    """Teach PyTorch's FLOP counter the fused kernel of CPUs, which it passes over as 0.
+
+    Two products forward and five backward, where the weights are computed anew. As for all
+    kernels that it knows, products are counted whole, whatever a causal kernel may leave out.
+    """
+    if FUSED_ON_CPU in flop_registry:
+        return
+    register_flop_formula(FUSED_ON_CPU)(lambda q, k, *_, **__: 2 * _product_flops(q, k))
+    register_flop_formula(FUSED_ON_CPU_BACKWARD)(
+        lambda _, q, k, *__, **___: 5 * _product_flops(q, k)
+    )
+
+
+count_fused_softmax()
 
 
 class Cell(NamedTuple):
@@ -67,24 +94,43 @@ def _authors(causal: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 
 def runner(name: str, cell: Cell, device: torch.device, seed: int = 0) -> Callable[[], object]:
     """Inputs drawn once; each call is one forward pass, and one backward pass if training."""
-    B, H, N, D = cell.batch, cell.heads, cell.N, cell.head_dim
-    shape = (B, N, H, D) if name == "authors" else (B, H, N, D)
+    return runners([name], cell, device, seed=seed)[name]
+
+
+def runners(
+    names: Iterable[str],
+    cell: Cell,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> dict[str, Callable[[], object]]:
+    """As ``runner``, for contenders that share their inputs, which then stay in memory once."""
+    shape = (cell.batch, cell.heads, cell.N, cell.head_dim)
     generator = torch.Generator().manual_seed(seed)
-    training = cell.direction == "training"
-    inputs = [
-        torch.randn(shape, generator=generator).to(device).requires_grad_(training)
-        for _ in range(3)
-    ]
-    upstream = torch.randn(shape, generator=generator).to(device)
-    layer = attend(name, cell.causal)
+    tensors = [torch.randn(shape, generator=generator).to(device, dtype) for _ in range(4)]
+    training, layouts = cell.direction == "training", {}
 
-    def run() -> object:
-        if not training:
-            with torch.no_grad():
-                return layer(*inputs)
-        for x in inputs:
-            x.grad = None
-        layer(*inputs).backward(upstream)
-        return None
+    def inputs(name: str) -> list[Tensor]:
+        theirs = name == "authors"
+        if theirs not in layouts:
+            laid = [x.detach().transpose(1, 2).contiguous() if theirs else x for x in tensors]
+            layouts[theirs] = [*(x.requires_grad_(training) for x in laid[:3]), laid[3]]
+        return layouts[theirs]
 
-    return run
+    return {name: _call(attend(name, cell.causal), *inputs(name), training) for name in names}
+
+
+def _call(
+    layer: Callable, Q: Tensor, K: Tensor, V: Tensor, upstream: Tensor, training: bool
+) -> Callable[[], object]:
+    """Gradients do not outlive a call, so that each call needs the memory of the first."""
+
+    @torch.no_grad()
+    def forward() -> Tensor:
+        return layer(Q, K, V)
+
+    def forward_and_backward() -> None:
+        layer(Q, K, V).backward(upstream)
+        Q.grad = K.grad = V.grad = None
+
+    return forward_and_backward if training else forward

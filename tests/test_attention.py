@@ -57,6 +57,15 @@ def test_cross_attention_equals_the_reference(name, case, dtype, device):
     assert_all_near(answer, expected(name, case), BOUNDS[dtype])
 
 
+@pytest.mark.parametrize("name", WITH_KEYS)
+def test_causal_queries_in_padding_see_all_keys_before_it(name):
+    """The reference leaves these rows out; no mechanism may let padding in."""
+    Q, K, V, _ = inputs(Case(70, 70, True, True))
+    values = ATTENTIONS[name](Q, K, V, causal=True, key_lengths=torch.tensor([70, 66]))
+    wanted = ATTENTIONS[name](Q[1:, :, 66:], K[1:, :, :66], V[1:, :, :66])
+    assert_near(values[1:, :, 66:], wanted, TIGHT)
+
+
 @pytest.mark.parametrize("causal", BOTH)
 @pytest.mark.parametrize("fused", BOTH)
 def test_gradients_of_softmax_are_the_slopes_of_its_values(fused, causal):

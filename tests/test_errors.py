@@ -197,7 +197,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("options", "words"), SETTINGS, ids=lambda x: str(x))
+@pytest.mark.parametrize(("options", "words"), SETTINGS, ids=str)
 def test_lsh_refuses_settings_without_meaning(options, words):
     with refuses(ValueError, words):
         lsh_attention(Q, V, **options)

@@ -229,7 +229,7 @@ def test_reading_the_state_without_a_new_key_is_eq_12():
     assert_near(read(state, q), linear_attention(Q, K, V)[:, :, 7], TIGHT)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_types_keep_their_sums_in_float32(dtype):
     Q, K, V = (torch.randn(1, 1, 70, d).to(dtype) for d in (3, 3, 4))
     for causal in (False, True):

@@ -61,3 +61,9 @@ def test_machine_names_processor_threads_and_versions():
     assert facts["processor"]
     assert facts["threads"] >= 1
     assert facts["versions"]["torch"] == torch.__version__
+
+
+def test_flops_of_fused_attention_are_those_of_its_two_products():
+    q, k, v = (torch.randn(1, 2, 64, 16) for _ in range(3))
+    run = torch.nn.functional.scaled_dot_product_attention
+    assert measure.count_flops(lambda: run(q, k, v)) == 2 * (2 * 2 * 64 * 64 * 16)

@@ -76,7 +76,7 @@ def test_zeros_stay_finite(name, causal):
         assert x.isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 def test_elu_plus_one_keeps_its_digits_where_elu_loses_them(dtype):
     x = torch.tensor([-8.0, -7.0, -6.5], dtype=dtype)
     exact = x.double().exp()

@@ -245,7 +245,7 @@ def test_one_broken_run_ends_them_all(tmp_path):
     first = next(experiment.runs())
     checkpoint_path(tmp_path, first).write_bytes(b"damaged")
     with pytest.raises(CheckpointError, match="is damaged"):
-        train_all(experiment, tmp_path)
+        train_all(experiment, tmp_path, workers=1)
 
 
 def test_a_model_is_trained_on_a_named_device():

@@ -54,11 +54,12 @@ class Tile(NamedTuple):
 def tiles(Q: Tensor, V: Tensor, C: int) -> Iterator[Tile]:
     """The tiles of [B, H, N, ...], left before right.
 
-    A stretch is at least C M / (D + M) long, so that the sums kept at the edges never take
-    more memory than Q and V themselves.
+    A tile is at most a quarter of a larger whole, so that its buffers stay small beside it. A
+    stretch is at least C M / (D + M) long, so that the sums kept at the edges never take more
+    memory than Q and V themselves.
     """
     (B, H, N, D), M = Q.shape, V.shape[-1]
-    positions = TILE * 64 // max(C, M)
+    positions = min(TILE, max(TILE // 4, B * H * N // 4)) * 64 // max(C, M)
     rows = max(min(ROWS, positions // CHUNK), positions // N, 1)
     rows = min(rows, B * H) if V.device.type == "cpu" else B * H
     length = max(positions // rows, C * M // (D + M))

@@ -8,6 +8,8 @@ from typing import Literal
 from replication.crossover.fits import Fit, Powers, model_name
 from replication.crossover.rows import EXACT
 
+Labels = Mapping[str, str] | None
+"""What to call the contenders in a sentence, where not by their names."""
 LEVEL = 0.95
 FEWEST_ROUNDS = 5
 """With fewer rounds resampling medians cannot reach 95 %: 3 rounds covered 85 to 92 %."""
@@ -22,6 +24,10 @@ VERBS = {
 def check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
+
+
+def label(name: str, labels: Labels) -> str:
+    return (labels or {}).get(name, name)
 
 
 def rounded(N: float) -> str:
@@ -54,10 +60,9 @@ class Crossover:
             return "beyond"
         return "crosses" if self.at else "below"
 
-    def _words(self, labels: Mapping[str, str] | None) -> tuple[str, str]:
+    def _words(self, labels: Labels) -> tuple[str, str]:
         """The statement that the contender is cheaper, and its negation."""
-        labels = labels or {}
-        names = [labels.get(name, name) for name in (self.contender, self.opponent)]
+        names = [label(name, labels) for name in (self.contender, self.opponent)]
         yes, no = (f"{names[0]} {verb} {names[1]}" for verb in VERBS[self.quantity])
         return yes, no
 
@@ -79,7 +84,7 @@ class Measured(Crossover):
     crossings: int
     """How often the ratio passes 1, in either direction."""
 
-    def sentence(self, labels: Mapping[str, str] | None = None) -> str:
+    def sentence(self, labels: Labels = None) -> str:
         yes, no = self._words(labels)
         if self.status == "beyond":
             text = f"{no} at N = {self.longest}, the longest measured"
@@ -119,7 +124,7 @@ class Fitted(Crossover):
         """The largest relative difference between a measured value and its fit."""
         return max(float(abs(fit.resid / fit.model.endog).max()) for fit in self.fits)
 
-    def sentence(self, labels: Mapping[str, str] | None = None) -> str:
+    def sentence(self, labels: Labels = None) -> str:
         yes, _ = self._words(labels)
         text = {
             "below": f"{yes} at every N",

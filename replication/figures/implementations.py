@@ -150,12 +150,12 @@ def spectra(values: dict[str, np.ndarray], ranks: pd.DataFrame, C: dict[str, int
     for form, size in C.items():
         if size <= ranks.N.max():
             right.axhline(size, color="0.5", lw=1, zorder=0)
-            right.annotate(f"distinct features, {form}", (ranks.N.max(), size), ha="right",
-                           xytext=(0, 5), textcoords="offset points", size=7.5)  # fmt: skip
+            right.annotate(f"features, {form}", (ranks.N.max(), size), ha="right",
+                           xytext=(0, -11), textcoords="offset points", size=7.5)  # fmt: skip
     _powers_of_two(right, sorted(ranks.N.unique()))
     right.set_yscale("log", base=2)
     right.yaxis.set_major_formatter("{x:,.0f}")
-    right.set_ylabel("numerical rank")
+    right.set(ylabel="numerical rank", ylim=(0.6 * ranks["rank"].min(), None))
     return figure
 
 

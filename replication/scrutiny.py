@@ -11,12 +11,11 @@ import torch
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from replication import reference
 from replication.attention import ATTENTIONS, linear_attention_step, watch_denominators
 from replication.attention.lsh import random_rotations
-from replication.measure import peak_bytes
+from replication.measure import count_flops, peak_bytes
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(Q, K, V) -> V', all [B, H, N, ...]; whether it is causal is decided."""
@@ -212,25 +211,6 @@ def denominators(lengths: Iterable[int], H: int, D: int, M: int, seed: int) -> p
 
 # Costs --------------------------------------------------------------------------------------
 
-FUSED = "_scaled_dot_product_flash_attention_for_cpu"
-
-
-def _fused_flops(q: tuple, k: tuple, v: tuple, *_, **__) -> int:
-    return sdpa_flop_count(q, k, v)
-
-
-def _fused_backward_flops(_, q: tuple, k: tuple, v: tuple, *__, **___) -> int:
-    """Five products of the size of the forward pass's two: scores anew, dP, dQ, dK and dV."""
-    return sdpa_flop_count(q, k, v) * 5 // 2
-
-
-FUSED_ON_CPU = {
-    getattr(torch.ops.aten, FUSED): _fused_flops,
-    getattr(torch.ops.aten, FUSED + "_backward"): _fused_backward_flops,
-}
-"""PyTorch's counter knows its fused attention on CUDA alone. All N^2 pairs are counted there,
-as here, though blocks that a causal mask hides are skipped."""
-
 
 def costs(name: str, N: int, H: int, D: int, M: int) -> dict:
     """Matrix-product FLOPs and exact peak bytes of a causal forward and backward pass.
@@ -248,14 +228,8 @@ def costs(name: str, N: int, H: int, D: int, M: int) -> dict:
     def run():
         return torch.autograd.grad(attend(*problem[:3]), leaves, problem.G)
 
-    flops = float("nan") if authors else _count_flops(run)
+    flops = float("nan") if authors else count_flops(run)
     return {"mechanism": name, "N": N, "flops": flops, "peak_bytes": peak_bytes(run)}
-
-
-def _count_flops(run: Callable[[], object]) -> int:
-    with FlopCounterMode(display=False, custom_mapping=FUSED_ON_CPU) as counter:
-        run()
-    return counter.get_total_flops()
 
 
 def slope(lengths: ArrayLike, costs: ArrayLike) -> float:

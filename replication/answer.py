@@ -1,0 +1,110 @@
+"""From which N on linear attention pays: measured rows in, one paragraph or JSON out."""
+
+import math
+from typing import NamedTuple
+
+import pandas as pd
+
+from replication.benchmark import measured
+from replication.crossover import Measured, measured_crossover
+from replication.crossover.estimate import rounded
+from replication.scaling_config import NARROW, Scaling
+
+FUSED, TEXTBOOK = "softmax", "softmax-textbook"
+LABELS = {"linear": "linear attention", FUSED: "fused softmax", TEXTBOOK: "textbook softmax"}
+QUESTIONS = [(what, rival) for what in ("time_ms", "peak_bytes") for rival in (FUSED, TEXTBOOK)]
+
+
+class Answer(NamedTuple):
+    """What was asked, what was found, and on what it rests."""
+
+    scaling: Scaling
+    crossovers: tuple[Measured, ...]
+    rows: pd.DataFrame
+    processor: str
+    threads: int
+
+
+def answer(scaling: Scaling, rows: pd.DataFrame, facts: dict) -> Answer:
+    """The crossovers in time and memory against both forms of softmax."""
+    try:
+        found = [measured_crossover(measured(rows), "linear", r, what) for what, r in QUESTIONS]
+    except ValueError as error:
+        raise ValueError(
+            f"{scaling.seconds:.3g} s were not enough to compare the contenders at two lengths: "
+            f"{error} Allow more time."
+        ) from error
+    return Answer(scaling, tuple(found), rows, facts["processor"], facts["threads"])
+
+
+def paragraph(a: Answer) -> str:
+    """What a person can act on."""
+    s = a.scaling
+    causal = "causal" if s.causal[0] else "bidirectional"
+    work = {"training": "training", "forward": "running"}[s.directions[0]]
+    threads = f"{a.threads} thread{'s' if a.threads > 1 else ''}"
+    first, *others = (crossover.sentence(LABELS) for crossover in a.crossovers)
+    found = "; ".join([first, *(text.removeprefix(LABELS["linear"] + " ") for text in others)])
+    return (
+        f"On this machine ({a.processor}, {threads}), {work} one {causal} attention layer with "
+        f"{s.heads} heads of {s.head_dim} in {s.dtype}: {found}. {_advice(a.crossovers[0])} "
+        f"{_basis(a.rows)}"
+    )
+
+
+def _advice(time: Measured) -> str:
+    """What to choose, by time and against the better form of softmax."""
+    if time.status == "below":
+        return f"So take linear attention from N = {time.shortest} on, the shortest measured."
+    if time.status == "beyond":
+        return f"So take fused softmax up to N = {time.longest}, as far as both were measured."
+    low, high = (time.at, time.at) if time.low is None else (time.low, time.high)
+    if rounded(low) == rounded(high):
+        return f"So take fused softmax below N = {rounded(low)} and linear attention above."
+    shorter = f"take fused softmax below N = {rounded(low)}" if low else "for short N take either"
+    above = f"above N = {rounded(high)}" if math.isfinite(high) else f"far above N = {time.longest}"
+    return f"So {shorter} and linear attention {above}; in between they hardly differ."
+
+
+def _basis(rows: pd.DataFrame) -> str:
+    kept = measured(rows)
+    lengths = sorted(kept["N"].unique())
+    fewest = int(kept.groupby("N")["round"].nunique().min())
+    text = f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]}, "
+    text += f"at least {fewest} rounds each."
+    if noisy := _lengths(rows, "noisy"):
+        text += f" Ratios stayed noisier than {NARROW:.0%} at N = {noisy}."
+    if skipped := _lengths(rows, "skipped"):
+        text += f" Some contenders were too dear for the budget at N = {skipped}."
+    return text
+
+
+def _lengths(rows: pd.DataFrame, status: str) -> str:
+    return ", ".join(map(str, sorted(rows.loc[rows["status"] == status, "N"].unique())))
+
+
+def as_dict(a: Answer) -> dict:
+    """For scripts. JSON has no infinity: ``status`` says what a null stands for."""
+    skipped = a.rows[a.rows["status"] == "skipped"]
+    noisy = a.rows[a.rows["status"] == "noisy"].drop_duplicates(["contender", "N"])
+    return {
+        "setting": {
+            "mode": a.scaling.directions[0],
+            "causal": a.scaling.causal[0],
+            **{name: getattr(a.scaling, name) for name in ("heads", "head_dim", "dtype")},
+        },
+        "machine": {"processor": a.processor, "threads": a.threads},
+        "crossovers": [_crossover(crossover) for crossover in a.crossovers],
+        "lengths": sorted(measured(a.rows)["N"].unique().tolist()),
+        "noisy": noisy[["contender", "N"]].to_dict("records"),
+        "skipped": skipped[["contender", "N", "reason"]].to_dict("records"),
+        "paragraph": paragraph(a),
+    }
+
+
+def _crossover(c: Measured) -> dict:
+    """``at`` is 0 if linear is cheaper at every length measured, and null if not at the last."""
+    ends = {name: getattr(c, name) for name in ("at", "low", "high")}
+    finite = {n: v if v is not None and math.isfinite(v) else None for n, v in ends.items()}
+    names = ("contender", "opponent", "quantity", "status", "level", "shortest", "longest")
+    return {name: getattr(c, name) for name in names} | finite | {"sentence": c.sentence(LABELS)}

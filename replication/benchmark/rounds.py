@@ -1,0 +1,134 @@
+"""One group measured: FLOPs, exact memory, and rounds of the clock until the ratios are known."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+
+from replication.benchmark.cells import Group, calls
+from replication.benchmark.noise import noisy
+from replication.crossover.estimate import FEWEST_ROUNDS
+from replication.measure import count_flops, interleaved, peak_bytes, seconds
+from replication.scaling_config import FEWEST_CALLS, MOST_ROUNDS, NARROW, PATIENCE, Scaling
+
+NAN = float("nan")
+
+
+class Counted(NamedTuple):
+    """What does not depend on the clock, and what it took to count it."""
+
+    flops: float
+    bytes: int
+    seconds: float
+
+
+class Result(NamedTuple):
+    """Rows of a group, and what each of its cells cost."""
+
+    rows: list[dict]
+    costs: dict[str, dict]
+    """By contender: status, reason, measured_call_ms, measured_seconds, measured_bytes."""
+
+
+def measure_group(
+    names: tuple[str, ...], group: Group, allowed: float, scaling: Scaling, device: torch.device
+) -> Result:
+    """All contenders in turn until no ratio is noisy, or ``allowed`` seconds have passed.
+
+    A contender that fails for want of memory, or is far slower than predicted, is skipped.
+    """
+    end, counted, failed = time.perf_counter() + allowed, {}, {}
+    runs = calls(names, group, scaling, device)
+    for name, call in runs.items():
+        try:
+            counted[name] = _count(name, group, call, scaling.cell_seconds, device)
+        except (TooSlowError, MemoryError, RuntimeError) as error:
+            if not _expected(error):
+                raise
+            failed[name] = str(error).splitlines()[0]
+    times = rounds({name: runs[name] for name in counted}, end, device)
+    return _result(group, times, counted, failed)
+
+
+class TooSlowError(Exception):
+    """A call that leaves no hope of staying within the budget."""
+
+
+def _expected(error: Exception) -> bool:
+    """Too slow or too large, and no mistake of ours; PyTorch tells them apart by words alone."""
+    if isinstance(error, (TooSlowError, MemoryError, torch.OutOfMemoryError)):
+        return True
+    return "can't allocate memory" in str(error)
+
+
+def _count(
+    name: str, group: Group, call: Callable[[], object], limit: float, device: torch.device
+) -> Counted:
+    start = time.perf_counter()
+    _check_pace(call, limit, device)
+    unseen = name == "authors" and group.causal  # their C++ kernel is no product of PyTorch's
+    flops = NAN if unseen else count_flops(call)
+    return Counted(flops, peak_bytes(call, device), time.perf_counter() - start)
+
+
+def _check_pace(call: Callable[[], object], limit: float, device: torch.device) -> None:
+    """Give up what is hopeless; a slow first call may have been loading, so it has a second."""
+    for _ in range(2):
+        spent = seconds(call, device)
+        if spent * FEWEST_CALLS <= PATIENCE * limit:
+            return
+    raise TooSlowError(
+        f"time: a call took {spent:.3g} s, {FEWEST_CALLS} such calls are over {PATIENCE:g} x the "
+        f"{limit:.3g} s a cell allowed"
+    )
+
+
+def rounds(runs: dict[str, Callable], end: float, device: torch.device) -> pd.DataFrame:
+    """Seconds: a row a round, a column a contender."""
+    found = {name: [] for name in runs}
+    for _, name, spent in interleaved(runs, MOST_ROUNDS, device):
+        found[name].append(spent)
+        if name == next(reversed(runs)) and _enough(pd.DataFrame(found), end):
+            break
+    return pd.DataFrame(found)
+
+
+def _enough(times: pd.DataFrame, end: float) -> bool:
+    if len(times) < FEWEST_ROUNDS:
+        return False
+    return time.perf_counter() >= end or not noisy(times)
+
+
+def _result(
+    group: Group, times: pd.DataFrame, counted: dict[str, Counted], failed: dict[str, str]
+) -> Result:
+    rows, costs = [], {}
+    wide = noisy(times) if counted else set()
+    for name, count in counted.items():
+        status = "noisy" if name in wide else "measured"
+        reason = (
+            f"ratio not known to {NARROW:.0%} after {len(times)} rounds" if name in wide else ""
+        )
+        for i, spent in enumerate(times[name]):
+            row = row_of(name, group, status, reason) | {"round": i}
+            row |= {"time_ms": spent * 1e3 / group.batch, "peak_bytes": count.bytes / group.batch}
+            rows.append(row | {"flops": count.flops / group.batch})
+        costs[name] = {
+            "status": status,
+            "reason": reason,
+            "measured_call_ms": times[name].median() * 1e3,
+            "measured_seconds": count.seconds + times[name].sum(),
+            "measured_bytes": count.bytes,
+        }
+    for name, reason in failed.items():
+        rows.append(row_of(name, group, "skipped", reason))
+        costs[name] = {"status": "skipped", "reason": reason}
+    return Result(rows, costs)
+
+
+def row_of(name: str, group: Group, status: str, reason: str) -> dict:
+    """A row without measurements, all columns in order."""
+    numbers = dict.fromkeys(("round", "time_ms", "peak_bytes", "flops"), NAN)
+    return {"contender": name, **group._asdict(), **numbers, "status": status, "reason": reason}

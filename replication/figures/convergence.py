@@ -1,0 +1,191 @@
+"""The drawings of notebook 03: curves of all seeds, levels, stability, time, learnt patterns.
+
+Rows are those of ``runs.train_all``. Thin lines are seeds, a thick line with markers is their
+median; a mechanism differs from the others in colour, dash and marker, so also in grey.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
+
+from replication.figures.style import COLOURS, DASHES, MARKERS, WIDTH
+
+NAMES = {"softmax": "softmax", "softmax-textbook": "softmax, textbook", "linear": "linear",
+         "lsh": "LSH"}  # fmt: skip
+LEVELS = {"frequencies": "knows the frequencies", "bag": "knows which digits,\nnot their order"}
+COLUMNS = 4
+DUE = COLOURS["softmax-textbook"]
+
+
+# Curves ---------------------------------------------------------------------------------------
+
+
+def curves(evaluations: pd.DataFrame, drop_after: int | None = None) -> Figure:
+    """Loss on held-out data, on a log scale, after the paper's Figure 2; one panel a length.
+
+    The learning rate falls after ``drop_after`` updates, where a grey line is drawn.
+    """
+    figure, panels = _by_length(evaluations, height=3.0, sharey=True)
+    for axes, (_, rows) in zip(panels, evaluations.groupby("length"), strict=True):
+        _draw_curves(axes, rows, "eval_loss")
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        if drop_after is not None and drop_after < rows.step.max():
+            axes.axvline(drop_after, color="0.6", lw=1, zorder=0)
+            axes.annotate("learning rate / 10", (drop_after, 1), xycoords=("data", "axes fraction"),
+                          xytext=(3, -2), textcoords="offset points", va="top", size=7)  # fmt: skip
+    panels[0].set_ylim(min(0.5, 0.7 * evaluations.eval_loss.min()), 4)
+    panels[0].set_ylabel("loss (nats a token)")
+    panels[0].legend(loc="lower left")
+    return figure
+
+
+def lengths(
+    evaluations: pd.DataFrame, levels: Mapping[int, Mapping[str, float]], batch: int
+) -> Figure:
+    """One panel a length, after Figures 2 and 5 of the earlier replication.
+
+    ``levels`` are losses per token by length and name; the right-hand scale is summed over
+    ``batch`` sequences, as theirs is.
+    """
+    figure, panels = _by_length(evaluations, height=2.7, sharey=True)
+    for axes, (length, rows) in zip(panels, evaluations.groupby("length"), strict=True):
+        for name, value in levels[length].items():
+            axes.axhline(value, color="0.45", lw=0.9, linestyle=(0, (1, 2)), zorder=0)
+            if axes is panels[0]:
+                _label_level(axes, value, LEVELS[name])
+        _draw_curves(axes, rows, "eval_loss")
+        axes.set_ylim(0, 1.25 * max(max(found.values()) for found in levels.values()))
+    panels[0].set_ylabel("loss (nats a token)")
+    right = panels[-1].secondary_yaxis(
+        "right", functions=(lambda x: x * batch, lambda x: x / batch)
+    )
+    right.set_ylabel(f"the same, summed over {batch}")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure
+
+
+def _label_level(axes: Axes, value: float, text: str) -> None:
+    right = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axes.annotate(text, (1, value), xytext=(-1, 1), ha="right", va="bottom", size=6.5, **right)
+
+
+def _by_length(rows: pd.DataFrame, height: float, **options) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, titled, in rows of ``COLUMNS``."""
+    found = sorted(rows.length.unique())
+    down, across = -(-len(found) // COLUMNS), min(len(found), COLUMNS)
+    figure = Figure(figsize=(WIDTH, height * down))
+    panels = list(figure.subplots(down, across, squeeze=False, **options).flat)
+    for extra in panels[len(found) :]:
+        extra.remove()
+    for axes, length in zip(panels, found, strict=False):
+        axes.set_title(f"N = {length}")
+        axes.set_xlabel("updates")
+        _few_ticks(axes)
+    return figure, panels[: len(found)]
+
+
+def _few_ticks(axes: Axes) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _draw_curves(axes: Axes, rows: pd.DataFrame, quantity: str) -> None:
+    for name, group in rows.groupby("attention", sort=False):
+        wide = group.pivot(index="step", columns="seed", values=quantity)
+        axes.plot(wide, color=COLOURS[name], lw=0.6, alpha=0.6)
+        axes.plot(wide.index, wide.median(axis=1), label=NAMES[name], **_look(name, len(wide)))
+
+
+def _look(name: str, points: int) -> dict:
+    """A mechanism's line, with about six markers, not where another's are."""
+    first = list(MARKERS).index(name) * points // 30
+    every = (first, max(1, points // 6))
+    return {"color": COLOURS[name], "linestyle": DASHES[name], "marker": MARKERS[name],
+            "markevery": every, "markersize": 4.5, "lw": 1.8}  # fmt: skip
+
+
+# Stability ------------------------------------------------------------------------------------
+
+
+def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
+    """Training loss and gradient norm at every update, one column a mechanism.
+
+    After Figure 3 of the earlier replication. ``spikes`` are the rows where spikes begin; each
+    is circled.
+    """
+    names = list(steps.attention.unique())
+    figure = Figure(figsize=(WIDTH, 4.0))
+    grid = figure.subplots(2, len(names), sharex=True, sharey="row", squeeze=False)
+    for column, name in zip(grid.T, names, strict=True):
+        rows, marked = (x[x.attention == name] for x in (steps, spikes))
+        for axes, quantity in zip(column, ("loss", "grad_norm"), strict=True):
+            for (_, one), shade in zip(rows.groupby("seed"), _shades(rows), strict=True):
+                axes.plot(one.step, one[quantity], lw=0.5, color=shade)
+            axes.set_yscale("log")
+        column[0].scatter(marked.step, marked.loss, s=36, facecolor="none", edgecolor="0", zorder=3)
+        column[0].set_title(f"{NAMES[name]}: {len(marked)} spike{'s' * (len(marked) != 1)}")
+        column[1].set_xlabel("updates")
+        _few_ticks(column[1])
+    grid[0, 0].set_ylabel("training loss (nats a token)")
+    grid[1, 0].set_ylabel("gradient norm")
+    return figure
+
+
+def _shades(rows: pd.DataFrame) -> list[tuple]:
+    """One shade of the mechanism's colour a seed, from full to pale."""
+    colour, n = np.array(COLOURS[rows.attention.iloc[0]]), rows.seed.nunique()
+    return [tuple(colour + (1 - colour) * 0.55 * i / max(1, n - 1)) for i in range(n)]
+
+
+# Time -----------------------------------------------------------------------------------------
+
+
+def times(steps: pd.DataFrame) -> Figure:
+    """Seconds of training over updates, after Figure 4 of the earlier replication."""
+    figure, panels = _by_length(steps, height=2.5, sharey=True)
+    ordered = steps.sort_values("step")
+    spent = ordered.assign(
+        seconds=ordered.groupby(["attention", "length", "seed"]).seconds.cumsum()
+    )
+    for axes, (_, rows) in zip(panels, spent.groupby("length"), strict=True):
+        _draw_curves(axes, rows, "seconds")
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel("training time (s)")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    return figure
+
+
+# What a model looks at ------------------------------------------------------------------------
+
+
+def patterns(weights: pd.DataFrame) -> Figure:
+    """Columns attention, layer, head, query, key, weight, due: one head a mechanism.
+
+    ``due`` marks the key that holds the symbol to be written next; dots are drawn there.
+    """
+    names = list(weights.attention.unique())
+    figure = Figure(figsize=(WIDTH, 1.0 + WIDTH / (len(names) + 0.6)))
+    row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(row, names, strict=True):
+        rows = weights[weights.attention == name]
+        wide = rows.pivot(index="query", columns="key", values="weight")
+        image = axes.imshow(wide, cmap="Greys", vmin=0, vmax=weights.weight.max(),
+                            extent=_extent(wide), aspect="auto")  # fmt: skip
+        due = rows[rows.due]
+        axes.plot(due.key, due["query"], "o", ms=4, mfc="none", mec=DUE, mew=0.9)
+        axes.grid(visible=False)
+        axes.set_title(f"{NAMES[name]}: layer {rows.layer.iloc[0]}, head {rows['head'].iloc[0]}")
+        axes.set_xlabel("position looked at")
+    row[0].set_ylabel("position looking")
+    figure.colorbar(image, ax=row, label="weight", shrink=0.9)
+    return figure
+
+
+def _extent(wide: pd.DataFrame) -> tuple[float, float, float, float]:
+    top, bottom = wide.index[0] - 0.5, wide.index[-1] + 0.5
+    return wide.columns[0] - 0.5, wide.columns[-1] + 0.5, bottom, top

@@ -1,0 +1,296 @@
+"""Convergence: made-up rows yield every outcome of the rule, and the statistics are right."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.weightstats import ttost_paired
+
+from replication.convergence import (
+    LEARNT,
+    MARGIN,
+    RULE,
+    bootstrap,
+    claim_1,
+    combine,
+    copying_head,
+    coverage,
+    differences,
+    equivalence,
+    spikes,
+    stability,
+    summarise,
+    table,
+)
+from replication.convergence.rule import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
+from replication.results import to_json
+
+UPDATES = 400
+GOOD, BAD = (0.004, 0.999), (1.2, 0.55)
+
+
+def one_run(attention, seed, ending=GOOD, *, length=32, spikes_at=(), updates=UPDATES):
+    """Rows of a run whose loss falls smoothly from log 10 to its ending, but for spikes."""
+    which = {"attention": attention, "length": length, "seed": seed}
+    loss, accuracy = ending
+    step = np.arange(1, updates + 1)
+    losses = loss + (math.log(10) - loss) * np.exp(-8 * step / updates)
+    losses[list(spikes_at)] += 2
+    way = {"loss": losses, "grad_norm": 1 + losses, "seconds": 0.01}
+    steps = pd.DataFrame({"step": step, **way, "smallest_denominator": 3.0}).assign(**which)
+    at = [0, updates // 2, updates]
+    found = {"eval_loss": [2.3, 1.5, loss], "token_accuracy": [0.1, 0.4, accuracy]}
+    evaluations = pd.DataFrame({"step": at, **found, "exact_match": [0, 0, accuracy**16]})
+    return steps, evaluations.assign(**which)
+
+
+def summary(linear, softmax, failures=(), **options):
+    """Summarised rows with one ending a seed."""
+    runs = [("linear", *end) for end in enumerate(linear)]
+    runs += [("softmax", *end) for end in enumerate(softmax)]
+    spiky = options.pop("spikes_at", ())
+    frames = [one_run(a, s, e, spikes_at=spiky if a == "linear" else (), **options)
+              for a, s, e in runs]  # fmt: skip
+    return summarise(*map(pd.concat, zip(*frames, strict=True)), failures)
+
+
+def near(loss, n=3):
+    """Endings close to one another."""
+    return [(loss + 0.0005 * i, 0.999 if loss < 0.05 else 0.5) for i in range(n)]
+
+
+def verdict(*arguments, published=UPDATES, **options):
+    return claim_1(summary(*arguments, **options), published)["verdict"]
+
+
+# The rule -------------------------------------------------------------------------------------
+
+
+def test_equal_smooth_and_learnt_runs_support_the_claim():
+    claim = claim_1(summary(near(0.006), near(0.002)), UPDATES)
+    assert (claim["id"], claim["verdict"]) == ("C1", SUPPORTED)
+    assert claim["margin"] == MARGIN
+    assert claim["rule"] == RULE
+    assert "3 of 3 linear" in claim["evidence"]
+    assert "+0.004 nats" in claim["evidence"]
+    assert f"margin {MARGIN:.3f}" in claim["evidence"]
+
+
+def test_a_loss_that_stays_above_that_of_softmax_is_partly_supported():
+    assert verdict(near(0.04), near(0.001)) == PARTLY
+
+
+def test_spikes_make_it_partly_supported_unless_softmax_has_as_many():
+    assert verdict(near(0.006), near(0.002), spikes_at=(100, 200)) == PARTLY
+    both = [one_run(a, s, spikes_at=(100, 200)) for a in ("linear", "softmax") for s in range(3)]
+    runs = summarise(*map(pd.concat, zip(*both, strict=True)))
+    assert claim_1(runs, UPDATES)["verdict"] == SUPPORTED
+
+
+def test_a_run_that_ends_above_its_own_lowest_loss_is_not_stable():
+    runs = summary(near(0.006), near(0.002))
+    runs.loc[0, "above_lowest"] = 1.01 * MARGIN
+    assert claim_1(runs, UPDATES)["verdict"] == PARTLY
+
+
+def test_linear_that_does_not_learn_where_softmax_does_is_not_supported():
+    assert verdict([BAD] * 3, near(0.001)) == NOT
+    assert verdict(near(1.2), near(0.001)) == NOT
+
+
+def test_before_the_published_number_of_updates_nothing_is_refuted():
+    claim = claim_1(summary(near(1.2), near(0.001)), 10 * UPDATES)
+    assert claim["verdict"] == INCONCLUSIVE
+    assert f"updates: {UPDATES} of {10 * UPDATES} were made" in claim["evidence"]
+    assert verdict(near(0.006), near(0.002), published=10 * UPDATES) == SUPPORTED
+    assert verdict(near(0.04), near(0.001), published=10 * UPDATES) == PARTLY
+
+
+def test_two_seeds_are_too_few_whatever_they_show():
+    for linear in (near(0.002, 2), [BAD] * 2):
+        claim = claim_1(summary(linear, near(0.002, 2)), UPDATES)
+        assert claim["verdict"] == INCONCLUSIVE
+        assert "at least 3 seeds" in claim["evidence"]
+
+
+def test_seeds_must_be_paired():
+    runs = summary(near(0.002), near(0.002))
+    runs.loc[runs.attention == "softmax", "seed"] += 2
+    assert claim_1(runs, UPDATES)["verdict"] == INCONCLUSIVE
+
+
+def test_equal_losses_of_two_that_have_not_learnt_are_no_evidence():
+    claim = claim_1(summary(near(1.2), near(1.2)), UPDATES)
+    assert claim["verdict"] == INCONCLUSIVE
+    assert claim["values"][0]["difference"]["same"]
+    assert "a mechanism that learns to copy" in claim["evidence"]
+
+
+def test_linear_below_softmax_reaches_it():
+    claim = claim_1(summary(near(0.002), near(1.2)), UPDATES)
+    assert claim["verdict"] == SUPPORTED
+    assert not claim["values"][0]["difference"]["same"]
+
+
+def test_a_wide_interval_leaves_the_question_open():
+    linear = [(0.001, 0.999), (0.001, 0.999), (0.06, 0.991)]
+    claim = claim_1(summary(linear, near(0.001)), UPDATES)
+    assert claim["values"][0]["reaches"] is None
+    assert claim["verdict"] == PARTLY
+    assert "for want of more seeds" in claim["evidence"]
+
+
+def test_a_run_that_stopped_is_neither_convergent_nor_stable():
+    failures = [{"attention": "linear", "length": 32, "seed": 1, "step": 7, "diagnosis": "inf"}]
+    claim = claim_1(summary(near(0.002, 4), near(0.002, 4), failures), 10 * UPDATES)
+    (cell,) = claim["values"]
+    assert (cell["converges"], cell["reaches"], cell["stable"]) == (False, True, False)
+    assert cell["difference"]["n"] == 3
+    assert claim["verdict"] == PARTLY
+    assert "1 linear runs stopped early" in claim["evidence"]
+
+
+def test_a_mechanism_that_was_not_run_leaves_the_claim_inconclusive():
+    assert verdict(near(0.002), []) == INCONCLUSIVE
+    assert verdict([], near(0.002)) == INCONCLUSIVE
+
+
+def test_lengths_are_combined():
+    assert combine([SUPPORTED, SUPPORTED]) == SUPPORTED
+    assert combine([SUPPORTED, NOT]) == combine([SUPPORTED, INCONCLUSIVE]) == PARTLY
+    assert combine([NOT, INCONCLUSIVE]) == NOT
+    assert combine([INCONCLUSIVE]) == INCONCLUSIVE
+
+
+def test_the_claim_can_be_written_down_and_read():
+    for linear in (near(0.002), near(0.002, 1), [BAD] * 3):
+        claim = claim_1(summary(linear, near(0.002)), UPDATES, id="C1-earlier")
+        text = json.dumps(claim, allow_nan=False)
+        assert json.loads(to_json(claim)) == json.loads(text)
+
+
+# Tables ---------------------------------------------------------------------------------------
+
+
+def test_a_run_is_summarised_by_its_last_evaluation():
+    runs = summary([(0.3, 0.95)], [GOOD]).set_index("attention")
+    assert runs.final_loss.to_dict() == {"linear": 0.3, "softmax": 0.004}
+    assert runs.updates_to_99.to_dict() == {"linear": math.inf, "softmax": UPDATES}
+    assert (runs.updates == UPDATES).all()
+    assert runs.seconds.to_numpy() == pytest.approx(0.01 * UPDATES)
+    assert (runs.grad_norm < runs.grad_norm_99).all()
+    assert (runs.grad_norm_99 < runs.grad_norm_max).all()
+
+
+def test_order_of_rows_does_not_matter():
+    steps, evaluations = one_run("linear", 0, spikes_at=(100,))
+    shuffled = (x.sample(frac=1, random_state=0) for x in (steps, evaluations))
+    pd.testing.assert_frame_equal(summarise(steps, evaluations), summarise(*shuffled))
+
+
+def test_spikes_are_counted_once_each():
+    steps, _ = one_run("linear", 0, spikes_at=(100, 101, 102, 300))
+    assert list(np.flatnonzero(spikes(steps.loss))) == [100, 300]
+    smooth, _ = one_run("linear", 0)
+    assert not spikes(smooth.loss).any()
+
+
+def test_noise_is_no_spike_and_a_loss_that_is_not_finite_is_one():
+    rng = np.random.default_rng(0)
+    for level, noise in ((2.3, 0.2), (0.001, 0.02)):
+        losses = pd.Series(np.abs(level + noise * rng.standard_normal(5000)))
+        assert not spikes(losses).any()
+    assert spikes(pd.Series([1.0, 1.0, math.nan])).tolist() == [False, False, True]
+
+
+def test_stability_counts_all_runs_of_a_mechanism():
+    rows = stability(summary(near(0.006), near(0.002), spikes_at=(100, 200)))
+    rows = rows.set_index("attention")
+    assert rows.spikes.to_dict() == {"linear": 6, "softmax": 0}
+    assert rows.spikes_per_1000["linear"] == pytest.approx(1000 * 6 / (3 * UPDATES))
+
+
+def test_the_table_holds_medians_and_intervals_around_them():
+    rows = table(summary([(0.3, 0.95), (0.1, 0.97), (0.2, 0.96)], [GOOD] * 3))
+    row = rows[(rows.attention == "linear") & (rows.quantity == "final_loss")].iloc[0]
+    assert (row["median"], row.low, row.high, row.seeds) == (0.2, 0.1, 0.3, 3)
+    late = rows[(rows.attention == "linear") & (rows.quantity == "updates_to_99")].iloc[0]
+    assert late["median"] == late.high == math.inf
+
+
+# Statistics -----------------------------------------------------------------------------------
+
+
+def test_bootstrap_agrees_with_scipy():
+    values = np.random.default_rng(1).gamma(2.0, size=25)
+    options = {"method": "percentile", "n_resamples": 10_000, "rng": 2}
+    expected = stats.bootstrap((values,), np.median, **options).confidence_interval
+    assert bootstrap(values) == pytest.approx(tuple(expected), abs=0.08)
+    low, high = bootstrap(values, level=0.5)
+    assert bootstrap(values)[0] < low < np.median(values) < high < bootstrap(values)[1]
+
+
+def test_bootstrap_takes_infinite_values():
+    assert bootstrap([100, 200, math.inf]) == (100, math.inf)
+    assert bootstrap([math.inf] * 3) == (math.inf, math.inf)
+
+
+def test_coverage_is_that_of_the_extremes():
+    draws = np.random.default_rng(3).standard_normal((200_000, 4))
+    enclosed = (draws.min(1) < 0) & (draws.max(1) > 0)
+    assert enclosed.mean() == pytest.approx(coverage(4), abs=0.005)
+
+
+@pytest.mark.parametrize("shift", [-0.05, 0.0, 0.02, 0.05])
+def test_equivalence_agrees_with_statsmodels_and_scipy(shift):
+    a, b = 0.01 * np.random.default_rng(4).standard_normal((2, 6)) + [[shift], [0]]
+    found = equivalence(a - b)
+    assert found.p == pytest.approx(ttost_paired(a, b, -MARGIN, MARGIN)[0])
+    tests = [stats.ttest_1samp(a - b, bound, alternative=side)
+             for bound, side in ((-MARGIN, "greater"), (MARGIN, "less"))]  # fmt: skip
+    assert found.p == pytest.approx(max(test.pvalue for test in tests))
+    interval = stats.ttest_1samp(a - b, 0).confidence_interval(0.90)
+    assert (found.low, found.high) == pytest.approx(tuple(interval))
+    assert found.same == (found.p < 0.05)
+
+
+def test_equivalence_of_equal_differences():
+    assert equivalence([0.0, 0.0, 0.0]).same
+    far = equivalence([2 * MARGIN] * 3)
+    assert far.not_above is False
+    assert far.p == 1
+    alone = equivalence([0.0])
+    assert (alone.n, alone.same, alone.not_above) == (1, False, None)
+    assert equivalence([]).n == 0
+
+
+def test_differences_pair_seeds():
+    runs = summary([(0.3, 0.95), (0.1, 0.97)], [(0.1, 0.97), (0.2, 0.96)])
+    found = differences(runs.sample(frac=1, random_state=0))
+    assert found.set_index("seed").difference.to_dict() == pytest.approx({0: 0.2, 1: -0.1})
+
+
+def test_the_numbers_of_the_rule_are_written_in_the_rule():
+    assert f"{MARGIN:.3f}" in RULE
+    assert f"{LEARNT:.0%}" in RULE
+
+
+# Heads ----------------------------------------------------------------------------------------
+
+
+def test_the_head_that_looks_where_it_should_is_found():
+    weights = np.random.default_rng(5).uniform(0, 0.1, size=(2, 3, 7, 7))
+    due = {4: 0, 5: 1, 6: 2}
+    for query, key in due.items():
+        weights[1, 2, query, key] = 0.8
+    weights[0, 0, 0, 0] = 1.0  # not asked for: large elsewhere
+    rows = copying_head(weights, due)
+    assert (rows.layer == 2).all()
+    assert (rows["head"] == 3).all()
+    assert dict(zip(*rows[rows.due][["query", "key"]].T.to_numpy().tolist(), strict=True)) == due
+    assert (rows[rows.due].weight == 0.8).all()
+    wide = rows.pivot(index="query", columns="key", values="weight")
+    np.testing.assert_array_equal(wide, weights[1, 2, 4:])
