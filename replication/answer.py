@@ -44,7 +44,7 @@ def paragraph(a: Answer) -> str:
     work = {"training": "training", "forward": "running"}[s.directions[0]]
     threads = f"{a.threads} thread{'s' if a.threads > 1 else ''}"
     first, *others = (crossover.sentence(LABELS) for crossover in a.crossovers)
-    found = "; ".join([first, *(text.removeprefix(LABELS["linear"] + " ") for text in others)])
+    found = ". It ".join([first, *(text.removeprefix(LABELS["linear"] + " ") for text in others)])
     return (
         f"On this machine ({a.processor}, {threads}), {work} one {causal} attention layer with "
         f"{s.heads} heads of {s.head_dim} in {s.dtype}: {found}. {_advice(a.crossovers[0])} "

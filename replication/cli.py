@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from replication import measure, results
+from replication import cli_scaling, measure, results
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -15,6 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_run(commands)
     _add_report(commands)
     _add_bench(commands)
+    cli_scaling.add(commands)
     options = parser.parse_args(arguments)
     try:
         return options.run(options)
@@ -72,6 +73,7 @@ def _add_bench(commands) -> None:
     attention.set_defaults(run=_bench_attention)
     training = kinds.add_parser("training", help="whole models, forward and backward, on the CPU")
     training.set_defaults(run=_bench_training)
+    cli_scaling.add_bench(kinds)
     for kind in (attention, training):
         kind.add_argument("--rounds", type=int, default=9, help="turns of every contender")
         kind.add_argument("--threads", type=int, default=None, help="default: PyTorch's choice")

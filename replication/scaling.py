@@ -88,11 +88,12 @@ def summary(outcome: Outcome) -> str:
 
 
 def _reasons(planned: pd.DataFrame) -> str:
-    """Of every contender the first cell that was skipped, and why."""
-    skipped = planned[planned["status"] == "skipped"].drop_duplicates(["contender", "subject"])
+    """Of every contender how many cells were skipped, and why the first of them."""
+    skipped = planned[planned["status"] == "skipped"].groupby(["subject", "contender"])
     return "".join(
-        f"\nSkipped from N = {cell.N} on: {cell.contender}, {cell.subject}. {cell.reason}"
-        for cell in skipped.itertuples()
+        f"\nSkipped: {len(cells)} of {contender}, {subject}; the first, at N = "
+        f"{cells['N'].iloc[0]}, for {cells['reason'].iloc[0]}."
+        for (subject, contender), cells in skipped
     )
 
 

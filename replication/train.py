@@ -58,7 +58,8 @@ def train(
         with progress_bar(run, training.step, progress) as bar:
             while training.goes_on():
                 row = training.advance()
-                bar.set_postfix(loss=f"{row['loss']:.3g}", accuracy=f"{row['accuracy']:.1%}")
+                seen = f"loss {row['loss']:.3g}, accuracy {row['accuracy']:.1%}"
+                bar.set_postfix_str(seen, refresh=False)
                 bar.update()
                 if file and (training.step % checkpoint_every == 0 or not training.goes_on()):
                     file.save(training.snapshot())

@@ -65,8 +65,8 @@ def test_the_paragraph_says_where_and_what_to_do():
         "On this machine (Abacus 3, 1 thread), training one causal attention layer with 8 heads of "
         "64 in float32: linear attention is faster than fused softmax from N = 300 on"
     )
-    assert "; is faster than textbook softmax from N = 100 on (95 % interval" in text
-    assert "; needs less memory than fused softmax from N = 50 on (counted exactly" in text
+    assert ". It is faster than textbook softmax from N = 100 on (95 % interval" in text
+    assert ". It needs less memory than fused softmax from N = 50 on (counted exactly" in text
     assert "So take fused softmax below N = 300 and linear attention above." in text
     assert "Measured at 5 lengths from N = 8 to 2048, at least 7 rounds each." in text
 

@@ -91,8 +91,15 @@ def test_spikes_make_it_partly_supported_unless_softmax_has_as_many():
 
 
 def test_a_run_that_ends_above_its_own_lowest_loss_is_not_stable():
-    runs = summary(near(0.006), near(0.002))
-    runs.loc[0, "above_lowest"] = 1.01 * MARGIN
+    for rise, stable in ((0.9 * MARGIN, True), (1.1 * MARGIN, False)):
+        frames = [one_run(a, s) for a in ("linear", "softmax") for s in range(3)]
+        steps, evaluations = map(pd.concat, zip(*frames, strict=True))
+        first = (evaluations.attention == "linear") & (evaluations.seed == 0)
+        evaluations.loc[first & (evaluations.step == UPDATES), "eval_loss"] += rise
+        evaluations.loc[first & (evaluations.step == UPDATES // 2), "eval_loss"] = GOOD[0]
+        runs = summarise(steps, evaluations)
+        assert runs.above_lowest.max() == pytest.approx(rise)
+        assert claim_1(runs, UPDATES)["values"][0]["stable"] is stable
     assert claim_1(runs, UPDATES)["verdict"] == PARTLY
 
 
@@ -203,6 +210,7 @@ def test_noise_is_no_spike_and_a_loss_that_is_not_finite_is_one():
     for level, noise in ((2.3, 0.2), (0.001, 0.02)):
         losses = pd.Series(np.abs(level + noise * rng.standard_normal(5000)))
         assert not spikes(losses).any()
+    assert spikes(pd.Series([1.0, 2.5])).tolist() == [False, True]  # against those before it
     assert spikes(pd.Series([1.0, 1.0, math.nan])).tolist() == [False, False, True]
 
 

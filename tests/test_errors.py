@@ -208,3 +208,17 @@ def test_what_is_right_is_not_refused(name):
     """Lists of lengths too, when shapes are not checked; so the refusals above mean something."""
     assert ATTENTIONS[name](Q, K, V, key_lengths=[6, 3]).shape == (B, H, N, M)
     assert math.isfinite(ATTENTIONS[name](Q, K, V, causal=True).sum())
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v"),
+    [
+        (torch.zeros(2, 3, 4), torch.zeros(1, 3, 4), torch.zeros(2, 3, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 4), torch.zeros(2, 1, 5)),
+        (torch.zeros(2, 3, 4), torch.zeros(2, 3, 4).double(), torch.zeros(2, 3, 5)),
+    ],
+    ids=["batch", "heads", "type"],
+)
+def test_a_step_whose_parts_do_not_belong_together_is_told(unhooked, q, k, v):
+    with pytest.raises(ValueError, match="do not belong together"):
+        linear_attention_step(None, q, k, v)

@@ -162,7 +162,7 @@ class CausalSums(torch.autograd.Function):
             dq = torch.bmm(a, k, out=buffers("dq", *q.shape))
             dk = torch.bmm(a.mT, q, out=buffers("dk", *k.shape))
             if edges:
-                s, r = edges.pop(), R[tile[:2]].flatten(0, 1).clone()
+                s, r = edges.pop().clone(), R[tile[:2]].flatten(0, 1).clone()
                 for k_n, v_n, w_n, dq_n in by_chunk(s, k, v1, w, dq):
                     dq_n.baddbmm_(w_n, s.mT)
                     s.baddbmm_(k_n.mT, v_n)

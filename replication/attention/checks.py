@@ -108,7 +108,8 @@ def confined(attend: Callable, Q: Tensor, K: Tensor, V: Tensor, causal: bool) ->
     result, *rest = attend(Q, K, V)
     if torch.isfinite(result.detach().sum(dtype=torch.float32)):
         return result, *rest
-    bad = ~(torch.isfinite(K).all(-1) & torch.isfinite(V).all(-1))
-    clean = attend(Q, *(x.masked_fill(bad.unsqueeze(-1), 0) for x in (K, V)))[0]
+    bad_K, bad_V = (~torch.isfinite(x).all(-1, keepdim=True) for x in (K, V))
+    clean = attend(Q, K.masked_fill(bad_K, 0), V.masked_fill(bad_V, 0))[0]
+    bad = (bad_K | bad_V).squeeze(-1)
     sees_bad = bad.cummax(-1).values if causal else bad.any(-1, keepdim=True)
     return clean.masked_fill(sees_bad.unsqueeze(-1), torch.nan), *rest

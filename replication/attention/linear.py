@@ -34,7 +34,10 @@ class DenominatorRange:
 
     def add(self, denominators: Tensor) -> None:
         low, high = torch.aminmax(denominators.detach())
-        self.smallest, self.largest = min(self.smallest, low.item()), max(self.largest, high.item())
+        self.widen(low.item(), high.item())
+
+    def widen(self, low: float, high: float) -> None:
+        self.smallest, self.largest = min(self.smallest, low), max(self.largest, high)
 
 
 _watching: ContextVar[DenominatorRange | None] = ContextVar("watching", default=None)
@@ -43,11 +46,14 @@ _watching: ContextVar[DenominatorRange | None] = ContextVar("watching", default=
 @contextmanager
 def watch_denominators() -> Iterator[DenominatorRange]:
     """Record the range of all denominators of linear attention computed inside the block."""
-    token = _watching.set(DenominatorRange())
+    outer, inner = _watching.get(), DenominatorRange()
+    token = _watching.set(inner)
     try:
-        yield _watching.get()
+        yield inner
     finally:
         _watching.reset(token)
+        if outer is not None:
+            outer.widen(inner.smallest, inner.largest)
 
 
 def linear_attention(
@@ -76,6 +82,7 @@ def linear_attention(
     phi = feature_map
     if not isinstance(phi, FeatureMap):
         Q, K, phi = check_features(phi, Q), check_features(phi, K), identity
+        K = K if hidden is None else K.masked_fill(hidden, 0)
     _check_state(state, (*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1]), V)
     form = _causal if causal else _full
     result, denominators, after = confined(
@@ -105,6 +112,12 @@ def linear_attention_step(
         raise ValueError(
             f"A step takes one token, [batch, heads, features], but q has shape {list(q.shape)}, "
             f"k {list(k.shape)}, v {list(v.shape)}. Use linear_attention for many at once."
+        )
+    if q.shape != k.shape or k.shape[:2] != v.shape[:2] or not q.dtype == k.dtype == v.dtype:
+        raise ValueError(
+            f"q {list(q.shape)} {q.dtype}, k {list(k.shape)} {k.dtype} and v {list(v.shape)} "
+            f"{v.dtype} do not belong together. Give q and k one shape, and all of them one batch, "
+            "one number of heads and one type."
         )
     dtype = _sum_dtype(v)
     q, k, value = feature_map(q.to(dtype)), feature_map(k.to(dtype)), v.to(dtype)

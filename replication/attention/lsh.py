@@ -4,8 +4,9 @@ Queries are keys. Similar ones are hashed to the same bucket, sorted by bucket, 
 within chunks of the sorted order, looking one chunk back. Several rounds of hashing are
 joined by their log-sum-exp.
 
-Two choices follow the authors' library rather than the Reformer paper's formula: a key that
-is met in several rounds counts in each of them, and the look back ends at the first chunk.
+A key that is met in several rounds counts in each of them, as in the library of the paper's
+authors; the Reformer's formula would correct for it. Their library takes the plain mean of
+the rounds; here they weigh as much as their partition functions, as in the Reformer.
 """
 
 import torch

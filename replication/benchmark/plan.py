@@ -169,8 +169,8 @@ def _fit_into(limit: float, rows: Iterable[dict]) -> None:
         if spent > limit:
             row["status"] = "skipped"
             row["reason"] = (
-                f"time: {row['predicted_seconds']:.3g} s predicted, but cheaper cells already "
-                f"take {spent - row['predicted_seconds']:.3g} s of the {limit:.3g} s for all"
+                f"time: {row['predicted_seconds']:.3g} s predicted, {spent:.3g} s with all cheaper "
+                f"cells, {limit:.3g} s for all allowed"
             )
 
 

@@ -39,7 +39,7 @@ def measure_group(
 
     A contender that fails for want of memory, or is far slower than predicted, is skipped.
     """
-    end, counted, failed = time.perf_counter() + allowed, {}, {}
+    start, counted, failed = time.perf_counter(), {}, {}
     runs = calls(names, group, scaling, device)
     for name, call in runs.items():
         try:
@@ -48,8 +48,8 @@ def measure_group(
             if not _expected(error):
                 raise
             failed[name] = str(error).splitlines()[0]
-    times = rounds({name: runs[name] for name in counted}, end, device)
-    return _result(group, times, counted, failed)
+    times = rounds({name: runs[name] for name in counted}, start + allowed, device)
+    return _result(group, times, counted, failed, time.perf_counter() - start)
 
 
 class TooSlowError(Exception):
@@ -102,30 +102,46 @@ def _enough(times: pd.DataFrame, end: float) -> bool:
 
 
 def _result(
-    group: Group, times: pd.DataFrame, counted: dict[str, Counted], failed: dict[str, str]
+    group: Group,
+    times: pd.DataFrame,
+    counted: dict[str, Counted],
+    failed: dict[str, str],
+    whole: float,
 ) -> Result:
+    """What no cell spent alone of the ``whole`` seconds (inputs, warm-up) is shared equally."""
     rows, costs = [], {}
+    own = {name: count.seconds + times[name].sum() for name, count in counted.items()}
+    shared = (whole - sum(own.values())) / (len(counted) + len(failed))
     wide = noisy(times) if counted else set()
     for name, count in counted.items():
-        status = "noisy" if name in wide else "measured"
-        reason = (
-            f"ratio not known to {NARROW:.0%} after {len(times)} rounds" if name in wide else ""
-        )
-        for i, spent in enumerate(times[name]):
-            row = row_of(name, group, status, reason) | {"round": i}
-            row |= {"time_ms": spent * 1e3 / group.batch, "peak_bytes": count.bytes / group.batch}
-            rows.append(row | {"flops": count.flops / group.batch})
-        costs[name] = {
-            "status": status,
-            "reason": reason,
+        state = _state(name in wide, len(times))
+        rows += _rows(name, group, state, times[name], count)
+        costs[name] = state | {
             "measured_call_ms": times[name].median() * 1e3,
-            "measured_seconds": count.seconds + times[name].sum(),
+            "measured_seconds": own[name] + shared,
             "measured_bytes": count.bytes,
         }
     for name, reason in failed.items():
-        rows.append(row_of(name, group, "skipped", reason))
-        costs[name] = {"status": "skipped", "reason": reason}
+        state = {"status": "skipped", "reason": reason}
+        rows.append(row_of(name, group, **state))
+        costs[name] = state | {"measured_seconds": shared}
     return Result(rows, costs)
+
+
+def _state(wide: bool, count: int) -> dict[str, str]:
+    if not wide:
+        return {"status": "measured", "reason": ""}
+    return {"status": "noisy", "reason": f"ratio not known to {NARROW:.0%} after {count} rounds"}
+
+
+def _rows(name: str, group: Group, state: dict, times: pd.Series, count: Counted) -> list[dict]:
+    """A row a round, per sample."""
+    blank = row_of(name, group, **state)
+    counts = {"peak_bytes": count.bytes / group.batch, "flops": count.flops / group.batch}
+    return [
+        blank | counts | {"round": i, "time_ms": spent * 1e3 / group.batch}
+        for i, spent in enumerate(times)
+    ]
 
 
 def row_of(name: str, group: Group, status: str, reason: str) -> dict:

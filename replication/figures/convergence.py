@@ -36,8 +36,10 @@ def curves(evaluations: pd.DataFrame, drop_after: int | None = None) -> Figure:
         axes.yaxis.set_minor_formatter(NullFormatter())
         if drop_after is not None and drop_after < rows.step.max():
             axes.axvline(drop_after, color="0.6", lw=1, zorder=0)
-            axes.annotate("learning rate / 10", (drop_after, 1), xycoords=("data", "axes fraction"),
-                          xytext=(3, -2), textcoords="offset points", va="top", size=7)  # fmt: skip
+            place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+            axes.annotate(
+                "learning rate lowered", (drop_after, 1), (3, -2), va="top", size=7, **place
+            )
     panels[0].set_ylim(min(0.5, 0.7 * evaluations.eval_loss.min()), 4)
     panels[0].set_ylabel("loss (nats a token)")
     panels[0].legend(loc="lower left")
