@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import flop_registry, register_flop_formula
 
 from replication.attention import linear_attention, lsh_attention, softmax_attention
 
@@ -15,32 +14,6 @@ PEERS = find_spec("fast_transformers") is not None
 """Whether the authors' library is installed (``make peers``)."""
 
 NO_PEERS = "The authors' library is not installed, so it is left out. Build it by: make peers"
-
-
-FUSED_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-FUSED_ON_CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-
-
-def _product_flops(q: torch.Size, k: torch.Size) -> int:
-    """Of Q K^T; the products with V and with gradients cost the same, as here D = M."""
-    return 2 * q.numel() * k[-2]
-
-
-def count_fused_softmax() -> None:
-    """Teach PyTorch's FLOP counter the fused kernel of CPUs, which it passes over as 0.
-
-    Two products forward and five backward, where the weights are computed anew. As for all
-    kernels that it knows, products are counted whole, whatever a causal kernel may leave out.
-    """
-    if FUSED_ON_CPU in flop_registry:
-        return
-    register_flop_formula(FUSED_ON_CPU)(lambda q, k, *_, **__: 2 * _product_flops(q, k))
-    register_flop_formula(FUSED_ON_CPU_BACKWARD)(
-        lambda _, q, k, *__, **___: 5 * _product_flops(q, k)
-    )
-
-
-count_fused_softmax()
 
 
 class Cell(NamedTuple):

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import torch
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode, bmm_flop, sdpa_flop_count
 
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
@@ -115,17 +115,22 @@ def _fused_backward_flops(_, q: tuple, k: tuple, v: tuple, *__, **___) -> int:
     return sdpa_flop_count(q, k, v) * 5 // 2
 
 
-FUSED_ON_CPU = {
+def _added_product_flops(_, a: tuple, b: tuple, *__, **___) -> int:
+    return bmm_flop(a, b)
+
+
+UNCOUNTED = {
     getattr(torch.ops.aten, FUSED): _fused_flops,
     getattr(torch.ops.aten, FUSED + "_backward"): _fused_backward_flops,
+    torch.ops.aten.baddbmm_: _added_product_flops,
 }
-"""PyTorch's counter knows its fused attention on CUDA alone. All N^2 pairs are counted there,
-as here, though blocks that a causal mask hides are skipped."""
+"""What PyTorch's counter passes over: products added in place, and fused attention on a CPU.
+All N^2 pairs of the latter are counted, as on CUDA, though a causal mask's blocks are skipped."""
 
 
 def count_flops(run: Callable[[], object]) -> int:
     """Floating-point operations of all matrix products in ``run``, forward and backward."""
-    with FlopCounterMode(display=False, custom_mapping=FUSED_ON_CPU) as counter:
+    with FlopCounterMode(display=False, custom_mapping=UNCOUNTED) as counter:
         run()
     return counter.get_total_flops()
 

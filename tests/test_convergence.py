@@ -10,7 +10,6 @@ from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
 from replication.convergence import (
-    LEARNT,
     MARGIN,
     RULE,
     bootstrap,
@@ -279,11 +278,6 @@ def test_differences_pair_seeds():
     runs = summary([(0.3, 0.95), (0.1, 0.97)], [(0.1, 0.97), (0.2, 0.96)])
     found = differences(runs.sample(frac=1, random_state=0))
     assert found.set_index("seed").difference.to_dict() == pytest.approx({0: 0.2, 1: -0.1})
-
-
-def test_the_numbers_of_the_rule_are_written_in_the_rule():
-    assert f"{MARGIN:.3f}" in RULE
-    assert f"{LEARNT:.0%}" in RULE
 
 
 # Heads ----------------------------------------------------------------------------------------

@@ -67,3 +67,8 @@ def test_flops_of_fused_attention_are_those_of_its_two_products():
     q, k, v = (torch.randn(1, 2, 64, 16) for _ in range(3))
     run = torch.nn.functional.scaled_dot_product_attention
     assert measure.count_flops(lambda: run(q, k, v)) == 2 * (2 * 2 * 64 * 64 * 16)
+
+
+def test_products_added_in_place_are_counted():
+    a, b, out = torch.randn(2, 3, 5), torch.randn(2, 5, 7), torch.zeros(2, 3, 7)
+    assert measure.count_flops(lambda: out.baddbmm_(a, b)) == 2 * 2 * 3 * 5 * 7

@@ -26,7 +26,7 @@ from torch.autograd.function import once_differentiable
 from replication.attention.feature_maps import FeatureMap
 
 CHUNK = 32
-"""Positions in a chunk. Less would be less arithmetic, but in products too small to be fast."""
+"""Positions in a chunk. With fewer there is less arithmetic, but more sums between chunks."""
 
 TILE = 4096
 """Positions in a tile, over all its heads, where C = M = 64 and a buffer of it takes 1 MB."""
@@ -107,9 +107,20 @@ def masked_product(q: Tensor, k: Tensor, buffers: Buffers) -> Tensor:
     return torch.bmm(q, k.mT, out=buffers("a", *q.shape[:2], q.shape[1])).tril_()
 
 
-def by_chunk(S: Tensor, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """[P, c, F] -> n times [b h, c, F], where S [b h, C, M + 1] tells b h."""
-    return zip(*(x.unflatten(0, (-1, len(S))).unbind(0) for x in tensors), strict=True)
+def running_sums(k, v, edge: Tensor, buffers: Buffers, reverse: bool = False) -> Tensor:
+    """S before every chunk, Eq. (10), and after the last: [n + 1, b h, C, M + 1].
+
+    ``edge`` [b h, C, M + 1] is S where the tile begins. If ``reverse`` the sums run from the
+    right: the first is over the whole tile, the last is ``edge``.
+    """
+    sums = buffers("S", len(k) // len(edge) + 1, *edge.shape)
+    own = sums[:-1] if reverse else sums[1:]
+    torch.bmm(k.mT, v, out=own.flatten(0, 1))
+    order = sums.unbind(0)[:: -1 if reverse else 1]
+    order[0].copy_(edge)
+    for before, here in pairwise(order):
+        here += before
+    return sums
 
 
 class CausalSums(torch.autograd.Function):
@@ -130,12 +141,11 @@ class CausalSums(torch.autograd.Function):
             q, k, v1 = load(tile, Q, K, V, phi, hidden, buffers)
             sums = torch.bmm(masked_product(q, k, buffers), v1, out=buffers("sums", *v1.shape))
             if S is not None:
-                edges.append(S[tile[:2]].flatten(0, 1).clone())
-                s = edges[-1].clone()
-                for q_n, k_n, v_n, sums_n in by_chunk(s, q, k, v1, sums):
-                    sums_n.baddbmm_(q_n, s)
-                    s.baddbmm_(k_n.mT, v_n)
-                S[tile[:2]] = s.view_as(S[tile[:2]])
+                here = S[tile[:2]]
+                edges.append(here.flatten(0, 1).clone())
+                s = running_sums(k, v1, edges[-1], buffers)
+                sums.baddbmm_(q, s[:-1].flatten(0, 1))
+                here.copy_(s[-1].view_as(here))
             here, denominator = tile.chunks(out), tile.chunks(denominators)
             sums = sums.view(*here.shape[:-1], M + 1)
             torch.add(sums[..., M:], EPS, out=denominator)
@@ -162,17 +172,13 @@ class CausalSums(torch.autograd.Function):
             dq = torch.bmm(a, k, out=buffers("dq", *q.shape))
             dk = torch.bmm(a.mT, q, out=buffers("dk", *k.shape))
             if edges:
-                s, r = edges.pop().clone(), R[tile[:2]].flatten(0, 1).clone()
-                for k_n, v_n, w_n, dq_n in by_chunk(s, k, v1, w, dq):
-                    dq_n.baddbmm_(w_n, s.mT)
-                    s.baddbmm_(k_n.mT, v_n)
-                for q_n, k_n, v_n, w_n, dk_n, dv_n in reversed(
-                    list(by_chunk(r, q, k, v1, w, dk, dv))
-                ):
-                    dk_n.baddbmm_(v_n, r.mT)
-                    dv_n.baddbmm_(k_n, r[..., :-1])
-                    r.baddbmm_(q_n.mT, w_n)
-                R[tile[:2]] = r.view_as(R[tile[:2]])
+                s = running_sums(k, v1, edges.pop(), buffers)
+                dq.baddbmm_(w, s[:-1].flatten(0, 1).mT)
+                here = R[tile[:2]]
+                r = running_sums(q, w, here.flatten(0, 1), buffers, reverse=True)
+                dk.baddbmm_(v1, r[1:].flatten(0, 1).mT)
+                dv.baddbmm_(k, r[1:].flatten(0, 1)[..., :-1])
+                here.copy_(r[0].view_as(here))
             store(phi, tile, dQ, Q, q, dq)
             store(phi, tile, dK, K, k, dk)
             place = tile.chunks(dV)

@@ -179,7 +179,6 @@ CHOICES = {
     },
     ("earlier", "quick"): {
         "lengths": Choice((8, 16), SPEED),
-        "seeds": Choice((0, 1), SPEED),
         "steps": Choice(700, SPEED),
         "lr_drop_after": Choice(600, "lets the end of a shorter run settle"),
         "batch_size": Choice(16, "fewer steps are needed, and 16 cost little more than 8"),

@@ -35,15 +35,18 @@ def curves(evaluations: pd.DataFrame, drop_after: int | None = None) -> Figure:
         axes.set_yscale("log")
         axes.yaxis.set_minor_formatter(NullFormatter())
         if drop_after is not None and drop_after < rows.step.max():
-            axes.axvline(drop_after, color="0.6", lw=1, zorder=0)
-            place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(
-                "learning rate lowered", (drop_after, 1), (3, -2), va="top", size=7, **place
-            )
+            _mark_drop(axes, drop_after)
     panels[0].set_ylim(min(0.5, 0.7 * evaluations.eval_loss.min()), 4)
     panels[0].set_ylabel("loss (nats a token)")
     panels[0].legend(loc="lower left")
     return figure
+
+
+def _mark_drop(axes: Axes, step: int) -> None:
+    axes.axvline(step, color="0.6", lw=1, zorder=0)
+    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+    looks = {"ha": "right", "va": "top", "size": 7}
+    axes.annotate("learning rate lowered", (step, 1), (-3, -1), **place, **looks)
 
 
 def lengths(
@@ -181,7 +184,7 @@ def patterns(weights: pd.DataFrame) -> Figure:
         due = rows[rows.due]
         axes.plot(due.key, due["query"], "o", ms=4, mfc="none", mec=DUE, mew=0.9)
         axes.grid(visible=False)
-        axes.set_title(f"{NAMES[name]}: layer {rows.layer.iloc[0]}, head {rows['head'].iloc[0]}")
+        axes.set_title(f"{NAMES[name]}\nlayer {rows.layer.iloc[0]}, head {rows['head'].iloc[0]}")
         axes.set_xlabel("position looked at")
     row[0].set_ylabel("position looking")
     figure.colorbar(image, ax=row, label="weight", shrink=0.9)
