@@ -37,7 +37,8 @@ def train_all(experiment: Experiment, folder: Path, *, workers: int = 2) -> Rows
         raise ValueError(f"workers={workers} is too small. Choose at least 1.")
     runs, found, before = list(experiment.runs()), {}, set(active_children())
     with _allocator(), ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        jobs = {pool.submit(_train_one, run, Path(folder)): run for run in runs}
+        dearest_first = sorted(runs, key=lambda run: run.attention != "lsh")
+        jobs = {pool.submit(_train_one, run, Path(folder)): run for run in dearest_first}
         try:
             with tqdm(total=len(runs), unit="run", leave=False, disable=None) as bar:
                 for job in as_completed(jobs):

@@ -9,16 +9,6 @@ from replication import notebooks
 from replication.cli import main
 
 
-def test_run_executes_a_notebook_with_parameters(tmp_path):
-    out = tmp_path / "01.ipynb"
-    small = ["-p", "N", "6", "-p", "D", "3", "-p", "M", "4", "-p", "lengths", "[16, 32, 64]"]
-    assert main(["run", "01", *small, "--out", str(out)]) == 0
-    book = nbformat.read(out, 4)
-    injected = [c for c in book.cells if "injected-parameters" in c.metadata.get("tags", [])]
-    assert "N = 6" in injected[0].source
-    assert "lengths = [16, 32, 64]" in injected[0].source
-
-
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

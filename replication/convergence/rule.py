@@ -1,4 +1,7 @@
-"""The rule for claim 1 and all its numbers, fixed before anything is measured."""
+"""The rule for claim 1 and all its numbers, fixed before the runs that it judges.
+
+The margin was set before any run; what counts as a spike after first trials of the profiles.
+"""
 
 import math
 
