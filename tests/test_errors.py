@@ -222,3 +222,10 @@ def test_what_is_right_is_not_refused(name):
 def test_a_step_whose_parts_do_not_belong_together_is_told(unhooked, q, k, v):
     with pytest.raises(ValueError, match="do not belong together"):
         linear_attention_step(None, q, k, v)
+
+
+def test_a_state_in_the_wrong_place_is_told(unhooked):
+    x = torch.zeros(2, 3, 4)
+    _, state = linear_attention_step(None, x, x, x)
+    with pytest.raises(TypeError, match="The state comes first"):
+        linear_attention_step(x, x, x, state)

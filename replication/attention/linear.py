@@ -108,6 +108,8 @@ def linear_attention_step(
     Time and memory do not depend on how many tokens came before. ``None`` is the state before
     the first token, Eqs. (16) and (17). The state that came is left as it was.
     """
+    if isinstance(v, State):
+        raise TypeError("The state comes first: linear_attention_step(state, q, k, v).")
     if not q.ndim == k.ndim == v.ndim == 3:
         raise ValueError(
             f"A step takes one token, [batch, heads, features], but q has shape {list(q.shape)}, "
