@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from replication import cli_scaling, measure, results
+from replication import cli_scaling, measure, results, sources
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,9 +91,9 @@ def _prepare(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
 
 
-def _facts(options: argparse.Namespace, device=None) -> dict:
+def _facts(options: argparse.Namespace, room: str, device=None) -> dict:
     facts = {"machine": measure.machine(device), "rounds": options.rounds}
-    return facts | {"commit": results.commit(), "source": results.source_hash()}
+    return facts | {"commit": results.commit(), "source": sources.hash_of(room)}
 
 
 def _bench_attention(options: argparse.Namespace) -> int:
@@ -102,7 +102,7 @@ def _bench_attention(options: argparse.Namespace) -> int:
     device = measure.pick_device(options.device)
     _prepare(options)
     rows, decoding, rate = bench_attention.bench(options.rounds, device)
-    facts = _facts(options, device) | {"gemm_flops_per_s": rate}
+    facts = _facts(options, "bench_attention", device) | {"gemm_flops_per_s": rate}
     results.save(options.out, "attention", rows, facts)
     results.save(options.out, "decoding", decoding, facts)
     print(bench_attention.table(rows).to_string())
@@ -119,7 +119,7 @@ def _bench_training(options: argparse.Namespace) -> int:
 
     _prepare(options)
     rows = bench_training.measure(options.rounds)
-    facts = _facts(options)
+    facts = _facts(options, "bench_training")
     results.save(options.out, "training", rows, facts)
     print(bench_training.bars(bench_training.table(rows)).round(2).to_string(index=False))
     print(f"{facts['machine']['threads']} threads. Rows: {options.out}")

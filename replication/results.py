@@ -4,7 +4,6 @@ A file appears whole or not at all. Rows that arrive one by one are appended a l
 time, so that an interrupted run loses at most the line it was writing.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -90,15 +89,6 @@ def read_partial(path: Path) -> pd.DataFrame:
 
 def to_json(content: dict) -> bytes:
     return (json.dumps(content, indent=2, sort_keys=True, default=str) + "\n").encode()
-
-
-def source_hash(*extra: Path) -> str:
-    """One short hash of the package's source files, and of ``extra`` ones."""
-    digest = hashlib.sha256()
-    for path in [*sorted((ROOT / "replication").rglob("*.py")), *extra]:
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def commit() -> str:

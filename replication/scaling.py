@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from replication import results
+from replication import results, sources
 from replication.benchmark import (
     Prepared,
     measure_plan,
@@ -110,7 +110,7 @@ def _identity(scaling: Scaling, device: torch.device) -> dict:
     facts = machine(device)
     return {
         "config": json.loads(json.dumps(asdict(scaling))),
-        "source": results.source_hash(),
+        "source": sources.hash_of("benchmark"),
         "commit": results.commit(),
         **{name: facts[name] for name in ("processor", "threads", "device")},
         "machine": facts,

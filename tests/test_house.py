@@ -19,7 +19,7 @@ MAX_LINES = 300
 MAX_BYTES = 5 * 2**20
 
 LAYERS = (
-    {"reference", "attention", "measure", "results", "crossover", "convergence"},
+    {"reference", "attention", "measure", "results", "sources", "crossover", "convergence"},
     {"model", "tasks", "contenders", "scrutiny", "notebooks"},
     {"config"},
     {"scaling_config", "checkpoint", "decode", "figures", "claims"},

@@ -57,12 +57,3 @@ def test_a_line_cut_by_a_crash_is_dropped_and_appending_goes_on(tmp_path):
     assert results.read_partial(path).N.tolist() == [8]
     results.append(path, [{"N": 32, "time_ms": 3.0}])
     assert results.read_partial(path).N.tolist() == [8, 32]
-
-
-def test_the_source_hash_follows_the_source(tmp_path):
-    extra = tmp_path / "extra.py"
-    extra.write_text("a = 1")
-    before = results.source_hash(extra)
-    assert results.source_hash(extra) == before
-    extra.write_text("a = 2")
-    assert results.source_hash(extra) != before

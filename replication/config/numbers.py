@@ -151,9 +151,8 @@ CHOICES = {
         "n_heads": Choice(2, HEADS),
         "n_layers": Choice(2, SPEED),
         "d_ff": Choice(256, "four times d_model, as in the authors' code"),
-        "lsh_rounds": Choice(2, "LSH is the dearest by far; half the rounds, half its time"),
+        "lsh_rounds": Choice(1, "LSH is the dearest by far; one round costs a quarter of four"),
         "lsh_chunk": Choice(8, "a quarter of the length, as 32 is of 128"),
-        "eval_every": Choice(50, "finds the step at which 99 % are reached more exactly"),
         "eval_batches": Choice(5, SPEED),
     },
     ("paper", "smoke"): {
@@ -171,11 +170,14 @@ CHOICES = {
     },
     ("earlier", "paper"): {},
     ("earlier", "reference"): {
+        "attentions": Choice(("softmax", "linear", "lsh"), "LSH as in the paper's setting"),
         "dropout": Choice(0.0, "fresh samples cannot be overfitted"),
         "d_model": Choice(128, SPEED),
         "n_heads": Choice(4, HEADS),
         "n_layers": Choice(2, SPEED),
         "d_ff": Choice(256, "twice d_model, as in their code"),
+        "lsh_rounds": Choice(2, "LSH is the dearest by far; half the rounds, half its time"),
+        "lsh_chunk": Choice(16, "a quarter of the longest, as in the paper's setting"),
         "eval_batches": Choice(10, SPEED),
     },
     ("earlier", "quick"): {
@@ -190,7 +192,7 @@ CHOICES = {
         "n_layers": Choice(2, SPEED),
         "d_ff": Choice(128, "twice d_model, as in their code"),
         "eval_every": Choice(50, "finds the step at which 99 % are reached more exactly"),
-        "eval_batches": Choice(8, SPEED),
+        "eval_batches": Choice(5, SPEED),
     },
     ("earlier", "smoke"): {
         "lengths": Choice((8, 16), SPEED),
