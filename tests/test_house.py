@@ -20,13 +20,13 @@ MAX_BYTES = 5 * 2**20
 
 LAYERS = (
     {"reference", "attention", "measure", "results", "sources", "crossover", "convergence"},
-    {"model", "tasks", "contenders", "scrutiny", "notebooks"},
+    {"model", "tasks", "contenders", "scrutiny", "notebooks", "published"},
     {"config"},
     {"scaling_config", "checkpoint", "decode", "figures", "claims"},
-    {"train", "bench_attention", "bench_training"},
+    {"train", "bench_attention", "bench_training", "decoding_cost", "explore"},
     {"benchmark", "runs"},
-    {"scaling", "answer", "exporter"},
-    {"cli_scaling"},
+    {"scaling", "answer", "workflow", "sweep", "doctor", "report"},
+    {"cli_scaling", "cli_workflow"},
     {"cli"},
     {"__main__", "__init__"},
 )
