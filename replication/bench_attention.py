@@ -11,16 +11,13 @@ import torch
 from tqdm.auto import tqdm
 
 from replication.contenders import NO_PEERS, PEERS, Cell, runner
+from replication.decoding_cost import HEADS, LAYERS, WIDTH, stack
 from replication.measure import count_flops, gemm_rate, interleaved, peak_bytes, seconds
 
-HEADS = 8
 LENGTHS = (64, 128, 256, 512, 1024, 4096, 16384)
 HEAD_DIMS = (64, 32)
 TOKENS = max(LENGTHS)
 """Positions in a batch, so that the batch is proportional to 1 / N as in the paper (Sec. 4.1.2)."""
-
-LAYERS, WIDTH = 8, 256
-"""The model whose decoding step is timed, of the paper's MNIST experiment (Sec. 4.2.1)."""
 
 
 def measure(rounds: int, device: torch.device) -> pd.DataFrame:
@@ -63,15 +60,7 @@ def measure_decoding(rounds: int, tokens: int = 50) -> pd.DataFrame:
 
 
 def _our_decoder():
-    from replication.model import Layer, Sizes
-
-    sizes = Sizes(
-        attention="linear", cross_attention="linear", vocabulary=1, length=1, d_model=WIDTH,
-        n_heads=HEADS, n_layers=LAYERS, d_ff=4 * WIDTH, dropout=0.0, activation="relu",
-        positions="added", options={},
-    )  # fmt: skip
-    layers = [Layer(sizes, i, causal=True).eval() for i in range(LAYERS)]
-    x = torch.randn(1, WIDTH)
+    layers, x = stack("linear"), torch.randn(1, WIDTH)
 
     def run(tokens: int) -> None:
         memories = [layer.begin(1, tokens, None) for layer in layers]

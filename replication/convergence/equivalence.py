@@ -37,12 +37,12 @@ class Equivalence(NamedTuple):
         return values | {"same": self.same}
 
 
-def differences(runs: pd.DataFrame) -> pd.DataFrame:
-    """Final loss of linear - softmax by length and seed, of pairs that both went to the end."""
+def differences(runs: pd.DataFrame, opponent: str = "softmax") -> pd.DataFrame:
+    """Final loss of linear - opponent by length and seed, of pairs that both went to the end."""
     finished = runs[~runs.stopped]
     wide = finished.pivot(index=["length", "seed"], columns="attention", values="final_loss")
-    wide = wide.reindex(columns=["linear", "softmax"]).dropna()
-    return (wide.linear - wide.softmax).rename("difference").reset_index()
+    wide = wide.reindex(columns=["linear", opponent]).dropna()
+    return (wide.linear - wide[opponent]).rename("difference").reset_index()
 
 
 def equivalence(values: ArrayLike) -> Equivalence:

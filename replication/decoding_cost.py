@@ -1,0 +1,131 @@
+"""What one more token costs after N others: config in, rows out.
+
+The paper's Sec. 3.4 and 4.2: run as an RNN, a linear transformer needs the same time and memory
+for every token. Its rivals are softmax attention with a cache of keys and values (the paper's
+"stateful softmax"), and without one, so that all that was written is computed again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from replication.config.validate import one_of
+from replication.measure import interleaved, seconds
+from replication.model import Layer, Sizes
+from replication.model.layers import Cache
+
+LAYERS, WIDTH, HEADS = 8, 256, 8
+"""The model of the paper's MNIST experiment (Sec. 4.2.1)."""
+TOKENS = 16
+"""Tokens that are written at every length, so that the clock has something to measure."""
+TRIALS = 2
+CONTENDERS = ("linear", "softmax", "softmax-again")
+"""The RNN; softmax with a cache; softmax that computes everything again."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Lengths of what was written before, rounds, and what one call may take."""
+
+    lengths: tuple[int, ...]
+    rounds: int
+    call_seconds: float
+
+
+PROFILES = {
+    "smoke": Decoding((8, 16, 32), 5, 1.0),
+    "quick": Decoding((64, 256, 1024, 4096), 9, 1.0),
+    "reference": Decoding((64, 256, 1024, 4096, 16384), 25, 5.0),
+    "paper": Decoding((64, 256, 784, 1024, 3072, 4096, 16384, 65536), 25, 60.0),
+}
+"""784 and 3072 are the lengths of the paper's images; the others go up in fours."""
+
+
+def of_profile(profile: str) -> Decoding:
+    one_of("profile", profile, PROFILES)
+    return PROFILES[profile]
+
+
+def measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
+    """A row a repeat: contender, N, round, time_ms a token, state_bytes.
+
+    A contender whose trial calls take longer than allowed is left out from that N on. One thread
+    computes: the products of a single token are too small to share.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _measure(decoding, device)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
+    rows, out = [], set()
+    for N in tqdm(decoding.lengths, desc="decoding", unit="length", leave=False, disable=None):
+        ready = {name: writer(name, N, device) for name in CONTENDERS if name not in out}
+        with torch.inference_mode():
+            trials = {name: min(seconds(run, device) for _ in range(TRIALS))
+                      for name, (run, _) in ready.items()}  # fmt: skip
+            out |= {name for name, time in trials.items() if time > decoding.call_seconds}
+            runs = {name: run for name, (run, _) in ready.items() if name not in out}
+            for i, name, time in interleaved(runs, decoding.rounds, device):
+                rows.append({"contender": name, "N": N, "round": i,
+                             "time_ms": time * 1e3 / tokens_of(name),
+                             "state_bytes": ready[name][1]})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def stack(attention: str, device: torch.device | str = "cpu") -> list[Layer]:
+    """The layers of the model, ready to write."""
+    sizes = Sizes(
+        attention=attention, cross_attention=attention, vocabulary=1, length=1, d_model=WIDTH,
+        n_heads=HEADS, n_layers=LAYERS, d_ff=4 * WIDTH, dropout=0.0, activation="relu",
+        positions="added", options={},
+    )  # fmt: skip
+    return [Layer(sizes, i, causal=True).to(device).eval() for i in range(LAYERS)]
+
+
+def tokens_of(name: str) -> int:
+    """What one call of a contender writes: computing all again takes long enough for one."""
+    return 1 if name == "softmax-again" else TOKENS
+
+
+def writer(name: str, N: int, device: torch.device) -> tuple[Callable[[], Tensor], int]:
+    """A call that writes tokens after N others at batch 1, and the bytes that it remembers."""
+    layers = stack(name.removesuffix("-again"), device)
+    if name == "softmax-again":
+        return _again(layers, N, device), 0
+    memories = [layer.begin(1, N + TOKENS, None) for layer in layers]
+    x = torch.randn(1, WIDTH, device=device)
+
+    def write() -> Tensor:
+        for position in range(N, N + TOKENS):
+            y = x
+            for layer, memory in zip(layers, memories, strict=True):
+                y = layer.step(y, position, memory)
+        return y
+
+    return write, sum(_bytes(own, N) for own, _ in memories)
+
+
+def _again(layers: list[Layer], N: int, device: torch.device) -> Callable[[], Tensor]:
+    written = torch.randn(1, N + 1, WIDTH, device=device)
+
+    def write() -> Tensor:
+        y = written
+        for layer in layers:
+            y = layer(y)
+        return y[:, -1]
+
+    return write
+
+
+def _bytes(memory: tuple[Tensor, ...], N: int) -> int:
+    """Of a state all, of a cache the part that N tokens fill."""
+    parts = (part[:, :, :N] if isinstance(memory, Cache) else part for part in memory)
+    return sum(part.numel() * part.element_size() for part in parts)

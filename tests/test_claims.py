@@ -1,0 +1,237 @@
+"""The rules of paper/claims.yaml on made-up rows: each yields each of the four outcomes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from replication.claims import OUTCOMES, TESTS, Evidence, judge, parse
+from replication.results import ROOT
+
+SUPPORTED, PARTLY, NOT, INCONCLUSIVE = OUTCOMES
+TEXT = (ROOT / "paper" / "claims.yaml").read_text()
+CLAIMS = {claim.id: claim for claim in parse(TEXT, TESTS)}
+PUBLISHED = 1000
+LENGTHS = (256, 512, 1024, 2048, 4096)
+
+
+# Made-up rows ---------------------------------------------------------------------------------
+
+
+def trained(losses: dict[str, list[float]], accuracy: float = 1.0, updates: int = PUBLISHED):
+    """Runs that ended at these losses, one a seed; those of linear with this accuracy."""
+    return pd.DataFrame(
+        {
+            "length": 32, "attention": name, "seed": seed, "stopped": False, "final_loss": loss,
+            "token_accuracy": accuracy if name == "linear" else 1.0, "exact_match": 1.0,
+            "updates_to_99": 500, "above_lowest": 0.0, "updates": updates, "spikes": 0,
+            "grad_norm": 1.0, "grad_norm_99": 1.0, "grad_norm_max": 1.0,
+            "smallest_denominator": 1.0, "seconds": 1.0,
+        }
+        for name, values in losses.items() for seed, loss in enumerate(values)
+    )  # fmt: skip
+
+
+def timed(costs: dict[str, callable], lengths=LENGTHS, subject="layer", noise=0.01, memory=None):
+    """Rounds of a benchmark in which a contender takes costs[name](N) milliseconds."""
+    rng, direction = np.random.default_rng(0), "training" if subject == "layer" else "step"
+    rows = [
+        {
+            "contender": name, "subject": subject, "direction": direction, "causal": True,
+            "heads": 8, "head_dim": 64, "N": N, "round": i,
+            "time_ms": cost(N) * np.exp(noise * rng.standard_normal()),
+            "peak_bytes": (memory or costs)[name](N) * 1000,
+        }
+        for name, cost in costs.items() for N in lengths for i in range(9)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def tokens(growth: float, lengths=(64, 256, 1024), noise=0.01, bytes_of=lambda N: 1000):
+    """One more token takes ``growth`` times as long at the last length as at the first."""
+    rng = np.random.default_rng(0)
+    times = dict(zip(lengths, np.linspace(1, growth, len(lengths)), strict=True))
+    return pd.DataFrame(
+        {"contender": "linear", "N": N, "round": i, "state_bytes": bytes_of(N),
+         "time_ms": time * np.exp(noise * rng.standard_normal())}
+        for N, time in times.items() for i in range(9)
+    )  # fmt: skip
+
+
+def verdict(id: str, runs=None, setting="paper", scaling=None, decoding=None):
+    evidence = Evidence({setting: runs}, {setting: PUBLISHED}, scaling, decoding)
+    return judge([CLAIMS[id]], evidence)[id]
+
+
+# Outcomes -------------------------------------------------------------------------------------
+
+
+SAME = {"linear": [0.001, 0.002, 0.001], "softmax": [0.001, 0.001, 0.002]}
+WORSE = {"linear": [0.5, 0.51, 0.52], "softmax": [0.001, 0.001, 0.002]}
+
+
+@pytest.mark.parametrize(
+    ("runs", "outcome"),
+    [
+        (trained(SAME), SUPPORTED),
+        (trained(SAME, accuracy=0.5), PARTLY),
+        (trained(WORSE, accuracy=0.5), NOT),
+        (trained(WORSE, accuracy=0.5, updates=10), INCONCLUSIVE),
+        (trained({name: values[:2] for name, values in SAME.items()}), INCONCLUSIVE),
+    ],
+)
+def test_convergence_and_its_reverse(runs, outcome):
+    assert verdict("C1", runs).outcome == outcome
+    reverse = {SUPPORTED: NOT, NOT: SUPPORTED}.get(outcome, outcome)
+    assert verdict("E1", runs, setting="earlier").outcome == reverse
+
+
+def lsh(values):
+    return {"linear": [0.10, 0.11, 0.12], "lsh": values}
+
+
+@pytest.mark.parametrize(
+    ("runs", "outcome"),
+    [
+        (trained(lsh([0.5, 0.6, 0.55])), SUPPORTED),
+        (trained(lsh([0.01, 0.02, 0.01])), NOT),
+        (trained(lsh([0.01, 0.02, 0.01]), updates=10), INCONCLUSIVE),
+        (trained(lsh([0.02, 0.9, 0.05])), INCONCLUSIVE),
+        (trained(lsh([0.5, 0.6])), INCONCLUSIVE),
+        (trained({"linear": [0.1, 0.1, 0.1]}), INCONCLUSIVE),
+        (
+            pd.concat([trained(lsh([0.5, 0.6, 0.55])),
+                       trained(lsh([0.02, 0.9, 0.05])).assign(length=64)]),
+            PARTLY,
+        ),
+    ],
+)  # fmt: skip
+def test_a_lower_loss_than_lsh(runs, outcome):
+    assert verdict("C5", runs).outcome == outcome
+
+
+def line(N):
+    return 0.01 * N
+
+
+def square(N):
+    return 4e-5 * N**2
+
+
+def power(exponent):
+    return lambda N: 0.01 * N**exponent
+
+
+@pytest.mark.parametrize(
+    ("scaling", "outcome"),
+    [
+        (timed({"linear": line, "softmax-textbook": square}), SUPPORTED),
+        (timed({"linear": line, "softmax-textbook": power(1.2)}), PARTLY),
+        (timed({"linear": line}), PARTLY),
+        (
+            timed({"linear": power(1.5), "softmax-textbook": square},
+                  memory={"linear": line, "softmax-textbook": square}),
+            PARTLY,
+        ),
+        (timed({"linear": power(1.5), "softmax-textbook": square}), NOT),
+        (timed({"linear": line, "softmax-textbook": square}, lengths=(8, 512, 1024)), INCONCLUSIVE),
+    ],
+)  # fmt: skip
+def test_linear_growth(scaling, outcome):
+    assert verdict("C2", scaling=scaling).outcome == outcome
+
+
+@pytest.mark.parametrize("id", ["C3", "C6", "X1"])
+@pytest.mark.parametrize(
+    ("cost", "lengths", "outcome"),
+    [
+        (square, (512, 1024, 4096), SUPPORTED),
+        (lambda N: 1e-5 * N**2, (512, 2048, 4096), PARTLY),
+        (lambda N: 1e-6 * N**2, (512, 1024, 4096), NOT),
+        (line, (1024,), INCONCLUSIVE),
+        (square, (64, 128, 256), INCONCLUSIVE),
+    ],
+)
+def test_faster(id, cost, lengths, outcome):
+    opponent = CLAIMS[id].numbers["opponent"]
+    found = verdict(id, scaling=timed({"linear": line, opponent: cost}, lengths, noise=0.03))
+    assert found.outcome == outcome
+
+
+def test_an_opponent_that_was_not_measured_is_inconclusive():
+    found = verdict("C3", scaling=timed({"linear": line}))
+    assert found.outcome == INCONCLUSIVE
+    assert "textbook softmax have no length from 512 on in common" in found.evidence
+
+
+STEPS = (64, 256, 1024, 4096, 16384)
+
+
+@pytest.mark.parametrize(
+    ("crossing", "lengths", "noise", "outcome"),
+    [
+        (3000, STEPS, 0.01, SUPPORTED),
+        (200, STEPS, 0.01, NOT),
+        (1574, STEPS, 0.03, PARTLY),
+        (3000, STEPS[:3], 0.01, INCONCLUSIVE),
+        (3000, STEPS[:1], 0.01, INCONCLUSIVE),
+    ],
+)
+def test_the_earlier_crossover(crossing, lengths, noise, outcome):
+    costs = {"linear": line, "softmax-textbook": lambda N: 0.01 * N**2 / crossing}
+    rows = timed(costs, lengths, subject="earlier", noise=noise)
+    assert verdict("E2", scaling=rows).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("decoding", "outcome"),
+    [
+        (tokens(1.05), SUPPORTED),
+        (tokens(2.0), PARTLY),
+        (tokens(1.0, bytes_of=lambda N: N), PARTLY),
+        (tokens(2.0, bytes_of=lambda N: N), NOT),
+        (tokens(1.0, lengths=(64, 128)), INCONCLUSIVE),
+        (tokens(1.25, noise=0.1, bytes_of=lambda N: N), INCONCLUSIVE),
+    ],
+)
+def test_constant_cost_a_token(decoding, outcome):
+    assert verdict("C4", decoding=decoding).outcome == outcome
+
+
+# The file -------------------------------------------------------------------------------------
+
+
+def test_evidence_is_one_sentence_or_more_with_the_numbers_of_the_rows():
+    found = verdict("C3", scaling=timed({"linear": line, "softmax-textbook": square}, noise=0.0))
+    assert found.evidence == (
+        "Textbook softmax takes 2 times as long as linear attention at N = 512 (95 % interval 2 to "
+        "2) and 16 times as long as linear attention at N = 4096 (95 % interval 16 to 16)."
+    )
+
+
+def test_every_test_of_the_package_judges_a_claim():
+    assert {claim.test for claim in CLAIMS.values()} == set(TESTS)
+
+
+def test_rules_have_their_numbers_filled_in():
+    assert "within 0.15 of 1" in CLAIMS["C2"].rule
+    assert not [claim.id for claim in CLAIMS.values() if "{" in claim.rule]
+
+
+def changed(**entries):
+    return yaml.safe_dump([yaml.safe_load(TEXT)[0] | entries])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no list of claims"),
+        (yaml.safe_dump([{"id": "C1"}]), "'C1' lacks by, claim"),
+        (changed(surplus=1), "unknown entries: surplus"),
+        (changed(test="guess"), "'guess', which is unknown"),
+        (yaml.safe_dump(2 * yaml.safe_load(TEXT)), "is given twice"),
+    ],
+)
+def test_a_broken_file_is_told(text, said):
+    with pytest.raises(ValueError, match=said):
+        parse(text, TESTS)
