@@ -1,6 +1,8 @@
 """All runs of an experiment, some side by side, each in a process of its own."""
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -36,7 +38,8 @@ def train_all(experiment: Experiment, folder: Path, *, workers: int = 2) -> Rows
     if workers < 1:
         raise ValueError(f"workers={workers} is too small. Choose at least 1.")
     runs, found, before = list(experiment.runs()), {}, set(active_children())
-    with _allocator(), ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    context, me = get_context("spawn"), (os.getpid(),)
+    with _allocator(), ProcessPoolExecutor(workers, context, _end_with, me) as pool:
         dearest_first = sorted(runs, key=lambda run: run.attention != "lsh")
         jobs = {pool.submit(_train_one, run, Path(folder)): run for run in dearest_first}
         try:
@@ -51,6 +54,17 @@ def train_all(experiment: Experiment, folder: Path, *, workers: int = 2) -> Rows
                 child.terminate()
             raise
     return _joined(runs, found)
+
+
+def _end_with(parent: int) -> None:
+    """From now on this process ends soon after its parent, however that ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _train_one(run: Run, folder: Path) -> tuple[list[dict], list[dict], str | None]:

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 import torch
 
@@ -238,6 +239,27 @@ def test_all_runs_of_an_experiment_are_trained_side_by_side(tmp_path):
     assert without_time(rows.steps[-3:]) == [which | row for row in without_time(alone.rows)]
     model = trained_model(runs[-1], checkpoint_path(tmp_path, runs[-1]))
     assert torch.equal(model.predict.weight, alone.model.predict.weight)
+
+
+ALL = f"""
+import sys
+from replication.config import resolve
+from replication.runs import train_all
+if __name__ == "__main__":
+    train_all(resolve("paper", "smoke", **{SMALL | KILLED | {"steps": 10**6}}), sys.argv[1])
+"""
+
+
+def test_runs_end_with_the_process_that_began_them(tmp_path):
+    script = tmp_path / "all.py"
+    script.write_text(ALL)
+    with subprocess.Popen([sys.executable, str(script), str(tmp_path)]) as parent:
+        while not list(tmp_path.glob("*.pt")) and parent.poll() is None:
+            time.sleep(0.05)
+        children = psutil.Process(parent.pid).children(recursive=True)
+        parent.kill()
+    assert children
+    assert not psutil.wait_procs(children, timeout=20)[1]
 
 
 def test_one_broken_run_ends_them_all(tmp_path):
