@@ -171,14 +171,11 @@ CHOICES = {
     },
     ("earlier", "paper"): {},
     ("earlier", "reference"): {
-        "attentions": Choice(("softmax", "linear", "lsh"), "LSH as in the paper's setting"),
         "dropout": Choice(0.0, "fresh samples cannot be overfitted"),
         "d_model": Choice(128, SPEED),
         "n_heads": Choice(4, HEADS),
         "n_layers": Choice(2, SPEED),
         "d_ff": Choice(256, "twice d_model, as in their code"),
-        "lsh_rounds": Choice(2, "LSH is the dearest by far; half the rounds, half its time"),
-        "lsh_chunk": Choice(16, "a quarter of the longest, as in the paper's setting"),
         "eval_batches": Choice(10, SPEED),
     },
     ("earlier", "quick"): {
