@@ -13,10 +13,10 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test lab report bench peers clean
+.PHONY: help setup lint test test-cluster lab report reference bench peers clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
 setup: ## set up .venv and do nothing else
 	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here." \
@@ -31,11 +31,18 @@ lint: setup ## check style and format
 test: lint ## check style and format, then run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
 
+test-cluster: setup ## run a sweep through a real Slurm on this machine (Debian, root)
+	$(BIN)/pip install --quiet -c constraints.txt snakemake-executor-plugin-slurm
+	$(BIN)/python tests/cluster/run.py $(ARGS)
+
 lab: setup ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
-report: setup ## build the report
+report: setup ## run what is missing and build the report: minutes (ARGS="--profile smoke": one)
 	$(BIN)/replication report $(ARGS)
+
+reference: setup ## the same in the profile that the published results are of: hours
+	$(BIN)/replication report --profile reference $(ARGS)
 
 bench: setup ## time the attention mechanisms
 	$(BIN)/replication bench attention $(ARGS)

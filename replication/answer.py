@@ -11,7 +11,13 @@ from replication.crossover.estimate import rounded
 from replication.scaling_config import NARROW, Scaling
 
 FUSED, TEXTBOOK = "softmax", "softmax-textbook"
-LABELS = {"linear": "linear attention", FUSED: "fused softmax", TEXTBOOK: "textbook softmax"}
+LABELS = {
+    "linear": "linear attention",
+    FUSED: "fused softmax",
+    TEXTBOOK: "textbook softmax",
+    "authors": "the authors' kernel",
+    **{f"lsh-{n}": f"LSH attention with {n} round{'s' if n > 1 else ''}" for n in (1, 4, 8)},
+}
 QUESTIONS = [(what, rival) for what in ("time_ms", "peak_bytes") for rival in (FUSED, TEXTBOOK)]
 
 
@@ -23,6 +29,13 @@ class Answer(NamedTuple):
     rows: pd.DataFrame
     processor: str
     threads: int
+
+
+def setting_name(scaling: Scaling) -> str:
+    """Such as training-causal-8x64-float32: the layer that a crossover was asked for."""
+    causal = "causal" if scaling.causal[0] else "bidirectional"
+    size = f"{scaling.heads}x{scaling.head_dim}"
+    return "-".join([scaling.directions[0], causal, size, scaling.dtype])
 
 
 def answer(scaling: Scaling, rows: pd.DataFrame, facts: dict) -> Answer:

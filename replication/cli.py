@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from replication import cli_scaling, measure, results, sources
+from replication import cli_scaling, cli_workflow, measure, results, sources
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -12,8 +12,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="replication", description="Run and measure the replication on this machine."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_run(commands)
-    _add_report(commands)
+    cli_workflow.add(commands)
     _add_bench(commands)
     cli_scaling.add(commands)
     options = parser.parse_args(arguments)
@@ -22,47 +21,22 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, results.ResultsError) as error:
         print(f"replication: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        return _storage_trouble(error)
     except KeyboardInterrupt:
-        print("\nStopped. What was saved before stays.", file=sys.stderr)
+        print("\nStopped. What was saved stays: call the same command again to go on.",
+              file=sys.stderr)  # fmt: skip
         return 130
 
 
-def _add_run(commands) -> None:
-    run = commands.add_parser("run", help="run one notebook by papermill")
-    run.add_argument("number", help="which notebook, such as 03")
-    run.add_argument("-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"),
-                     dest="parameters", help="set a parameter; VALUE is read as YAML")  # fmt: skip
-    run.add_argument("--out", type=Path, default=None, help="default: build/<notebook>")
-    run.set_defaults(run=_run)
+def _storage_trouble(error: OSError) -> int:
+    """A full disk or a folder that cannot be written is told in words; else it is a bug."""
+    from replication.notebooks import hint
 
-
-def _run(options: argparse.Namespace) -> int:
-    import yaml
-
-    from replication import notebooks
-
-    notebook = notebooks.find(options.number)
-    parameters = {name: yaml.safe_load(value) for name, value in options.parameters}
-    out = notebooks.run(notebook, parameters, options.out or notebooks.BUILD / notebook.name)
-    print(f"Executed: {out}")
-    return 0
-
-
-def _add_report(commands) -> None:
-    report = commands.add_parser("report", help="run all notebooks here and collect them as pages")
-    report.add_argument("--profile", default="quick", help="smoke, quick, reference or paper")
-    report.set_defaults(run=_report)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from replication import notebooks
-
-    folder = notebooks.BUILD / options.profile
-    for notebook in notebooks.every():
-        profile = {"profile": options.profile} if "profile" in notebooks.accepts(notebook) else {}
-        page = notebooks.to_html(notebooks.run(notebook, profile, folder / notebook.name))
-        print(f"{notebook.stem}: {page}")
-    return 0
+    if not (advice := hint(str(error))):
+        raise error
+    print(f"replication: {error}\n{advice}", end="", file=sys.stderr)
+    return 2
 
 
 def _add_bench(commands) -> None:

@@ -15,14 +15,21 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "crossover", help="from which length on linear attention pays on this machine"
     )
-    parser.add_argument("--heads", type=int, default=None, help="default: 8")
-    parser.add_argument("--head-dim", type=int, default=None, help="default: 64")
-    parser.add_argument("--dtype", default="float32", help="or float64, bfloat16, float16")
-    parser.add_argument("--mode", default="training", help="or forward")
-    parser.add_argument("--causal", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--seconds", type=float, default=60.0, help="about how long it may take")
-    parser.add_argument("--lengths", default=None, help="such as 64,128,256; default: 8 to 8192")
-    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--heads", type=int, default=None, help="of the layer; default: 8")
+    parser.add_argument("--head-dim", type=int, default=None, help="size of a head; default: 64")
+    parser.add_argument("--dtype", default="float32", help="or float64, bfloat16, float16; "
+                        "default: float32")  # fmt: skip
+    parser.add_argument("--mode", default="training", help="or forward; default: training")
+    parser.add_argument("--causal", action=argparse.BooleanOptionalAction, default=True,
+                        help="with a causal mask or without; default: with")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0, help="about how long it may take; "
+                        "default: 60")  # fmt: skip
+    parser.add_argument("--lengths", default=None, help="such as 64,128,256; default: 8 to 8192, "
+                        "doubling")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="for scripts; default: a paragraph")
+    parser.add_argument("--out", type=Path, default=results.RESULTS / "crossover",
+                        help="where the setting's folder of rows goes; default: "
+                        "results/crossover")  # fmt: skip
     _add_machine(parser)
     parser.set_defaults(run=_crossover)
 
@@ -30,20 +37,25 @@ def add(commands) -> None:
 def add_bench(kinds) -> None:
     """``replication bench scaling``."""
     parser = kinds.add_parser("scaling", help="time, memory and FLOPs against the length")
-    parser.add_argument("--profile", default="quick", help="smoke, quick, reference or paper")
-    parser.add_argument("--contenders", default=None, help="such as linear,softmax; default: all")
-    parser.add_argument("--lengths", default=None, help="such as 64,128,256")
-    parser.add_argument("--seconds", type=float, default=None, help="for all cells together")
+    parser.add_argument("--profile", default="quick", help="smoke, quick, reference or paper; "
+                        "default: quick")  # fmt: skip
+    parser.add_argument("--contenders", default=None, help="such as linear,softmax; default: the "
+                        "profile's")  # fmt: skip
+    parser.add_argument("--lengths", default=None, help="such as 64,128,256; default: the "
+                        "profile's")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=None, help="for all cells together; "
+                        "default: the profile's")  # fmt: skip
     parser.add_argument("--memory-gb", type=float, default=None, help="default: most of the free")
     parser.add_argument("--out", type=Path, default=None, help="default: results/PROFILE")
-    parser.add_argument("--again", action="store_true", help="forget what was measured there")
+    parser.add_argument("--again", action="store_true", help="forget what was measured there; "
+                        "default: go on with it")  # fmt: skip
     _add_machine(parser)
     parser.set_defaults(run=_bench_scaling)
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="default: PyTorch's choice")
-    parser.add_argument("--device", default="auto")
+    parser.add_argument("--device", default="auto", help="cpu, cuda or auto; default: auto")
 
 
 def _device(options: argparse.Namespace):
@@ -60,8 +72,9 @@ def _device(options: argparse.Namespace):
 
 
 def _crossover(options: argparse.Namespace) -> int:
-    from replication.answer import answer, as_dict, paragraph
-    from replication.benchmark import measure_now
+    """Measured anew every time; of each setting the last measurement is kept."""
+    from replication.answer import answer, as_dict, paragraph, setting_name
+    from replication.scaling import run_scaling
     from replication.scaling_config import for_crossover
 
     scaling = for_crossover(
@@ -69,10 +82,13 @@ def _crossover(options: argparse.Namespace) -> int:
         dtype=options.dtype, directions=options.mode, causal=[options.causal],
         lengths=options.lengths,
     )  # fmt: skip
-    device = _device(options)
-    found = answer(scaling, measure_now(scaling, device), measure.machine(device))
-    text = json.dumps(as_dict(found), indent=2, allow_nan=False) if options.json else None
-    print(text or paragraph(found))
+    folder = options.out / setting_name(scaling)
+    measured = run_scaling(scaling, folder, _device(options), again=True)
+    found = answer(scaling, measured.rows, measured.facts)
+    if options.json:
+        print(json.dumps(as_dict(found) | {"folder": str(folder)}, indent=2, allow_nan=False))
+    else:
+        print(f"{paragraph(found)}\nRows, plan and provenance: {folder}")
     return 0
 
 

@@ -63,16 +63,35 @@ def test_a_cell_that_takes_too_long_is_skipped_and_says_so():
     assert f"time: {FEWEST_CALLS} calls of 0.0041 s" in table["reason"]["softmax", 64]
 
 
-def test_the_dearest_cells_go_first_when_all_together_take_too_long():
-    costs = planned()["predicted_seconds"].sort_values()
-    table = planned(seconds=costs.iloc[:2].sum() * 1.01)
-    kept = table.loc[table["status"] == "planned", "predicted_seconds"]
-    assert sorted(kept) == sorted(costs.iloc[:2])
-    assert (
-        table.loc[table["status"] == "skipped", "reason"]
-        .str.contains("with all cheaper cells")
-        .all()
-    )
+def kept(table: pd.DataFrame) -> dict[str, list[int]]:
+    """The lengths that are planned, by contender."""
+    return table[table["status"] == "planned"].groupby("contender")["N"].agg(list).to_dict()
+
+
+def test_every_contender_gives_up_its_dearest_cells_when_all_take_too_long():
+    """Softmax takes 8, 16 and 64 units at these lengths, linear attention always 64."""
+    unit = FEWEST_CALLS * 64e-6
+    assert kept(planned(seconds=unit * (8 + 16 + 63))) == {"softmax": [8, 16]}
+    table = planned(seconds=unit * (8 + 16 + 64 + 63))
+    assert kept(table) == {"softmax": [8, 16], "linear": [64]}  # of equals the longest
+    given_up = table[table["status"] == "skipped"].set_index(["contender", "N"])["reason"]
+    assert "88 s with" in given_up["softmax", 64].replace(f"{unit * 88:.3g}", "88")
+    assert kept(planned(seconds=unit * (8 + 16 + 64 + 64))) == {
+        "softmax": [8, 16, 64], "linear": [64]
+    }  # fmt: skip
+
+
+def test_no_series_starves_because_others_are_cheaper():
+    """Layers take N seconds, steps of models 50: by price alone one step would be left of eight."""
+
+    def price(_, group: Group) -> Cost:
+        return Cost((group.N if group.subject == "layer" else 50) / FEWEST_CALLS, 1.0)
+
+    table = plan(resolve("smoke"), price, Budget(seconds=500.0, cell_seconds=1e9, bytes=1e9))
+    left = table[table["status"] == "planned"].groupby(["subject", "direction", "contender"]).size()
+    assert len(left) == 4 * 2 + 2 * 2
+    assert (left["layer"] >= 2).all()
+    assert table.loc[table["status"] == "planned", "predicted_seconds"].sum() <= 500
 
 
 def test_a_budget_too_small_for_anything_is_told():

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -112,8 +113,9 @@ def test_too_few_lengths_to_compare_are_told():
 
 
 @pytest.mark.usefixtures("_allocator")
-def test_crossover_measures_and_answers_in_json(capsys):
-    assert typed("crossover", *TINY, "--mode", "forward", "--no-causal", "--json") == 0
+def test_crossover_measures_and_answers_in_json(tmp_path, capsys):
+    words = ["crossover", *TINY, "--mode", "forward", "--no-causal", "--out", str(tmp_path)]
+    assert typed(*words, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["setting"] == {
         "mode": "forward", "causal": False, "heads": 1, "head_dim": 4, "dtype": "float32"
@@ -124,6 +126,30 @@ def test_crossover_measures_and_answers_in_json(capsys):
     assert memory["status"] in ("below", "crosses")  # not beyond: N^2 weights at N = 512
     assert memory["low"] is None
     assert found["paragraph"].startswith("On this machine")
+    assert found["folder"] == str(tmp_path / "forward-bidirectional-1x4-float32")
+
+
+@pytest.mark.usefixtures("_allocator")
+def test_crossover_keeps_the_last_rows_of_every_setting(tmp_path, capsys):
+    for lengths in ("8,64", "16,32"):
+        assert typed("crossover", *TINY[:-3], lengths, *TINY[-2:], "--out", str(tmp_path)) == 0
+    folder = tmp_path / "training-causal-1x4-float32"
+    assert capsys.readouterr().out.endswith(f"Rows, plan and provenance: {folder}\n")
+    saved = load_scaling(folder)
+    assert sorted(saved.rows["N"].unique()) == [16, 32]
+    assert saved.facts["config"]["heads"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_the_defaults_in_the_help_are_those_that_are_used(capsys):
+    with pytest.raises(SystemExit):
+        typed("crossover", "--help")
+    text = capsys.readouterr().out
+    said, used = " ".join(text.split()), for_crossover(60.0)
+    assert f"of the layer; default: {used.heads} " in said
+    assert f"size of a head; default: {used.head_dim} " in said
+    assert f"default: {used.lengths[0]} to {used.lengths[-1]}, doubling" in said
+    assert said.count("default: ") == len(re.findall(r"^  --[a-z]", text, re.MULTILINE))
 
 
 @pytest.mark.usefixtures("_allocator")
@@ -138,11 +164,11 @@ def test_bench_scaling_writes_rows_and_says_what_they_cost(tmp_path, capsys):
         typed(*words, "--contenders", "linear")
 
 
-def test_a_process_with_the_wrong_allocator_starts_again_and_still_answers():
+def test_a_process_with_the_wrong_allocator_starts_again_and_still_answers(tmp_path):
     code = "import sys; from test_cli_scaling import typed; sys.exit(typed(*sys.argv[1:]))"
     clean = {k: v for k, v in os.environ.items() if k not in measure.ALLOCATOR}
     clean["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), *sys.path])
-    command = [sys.executable, "-c", code, "crossover", *TINY]
+    command = [sys.executable, "-c", code, "crossover", *TINY, "--out", str(tmp_path)]
     done = subprocess.run(command, env=clean, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Restarting with glibc settings") == 1
@@ -171,6 +197,6 @@ def test_a_wrong_command_is_explained_before_anything_runs(words, said):
 
 
 @pytest.mark.usefixtures("_allocator")
-def test_a_budget_too_small_to_measure_anything_is_told():
+def test_a_budget_too_small_to_measure_anything_is_told(tmp_path):
     with pytest.raises(ValueError, match="nothing can be measured"):
-        typed("crossover", *TINY[:-1], "1e-6")
+        typed("crossover", *TINY[:-1], "1e-6", "--out", str(tmp_path))

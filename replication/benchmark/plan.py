@@ -5,8 +5,10 @@ softmax attention takes quadratic time, and quadratic memory if it writes its ma
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from inspect import signature
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,9 @@ from replication.tasks import TASKS
 
 QUADRATIC = {"seconds": ("softmax", "softmax-textbook"), "bytes": ("softmax-textbook",)}
 """Who grows with N^2, and in what."""
+
+SERIES = ("contender", *Group._fields[:-2])
+"""The columns that name a contender in one kind of group, at all its sizes."""
 
 LSH_CHUNK = signature(lsh_attention).parameters["chunk"].default
 
@@ -48,14 +53,17 @@ class Budget(NamedTuple):
 
 
 def calibrate(scaling: Scaling, device: torch.device) -> pd.DataFrame:
-    """A row a point: contender, group columns, seconds, bytes, at a few small sizes."""
+    """A row a point: contender, group columns, seconds, bytes, at a few small sizes.
+
+    The faster of two calls counts: what else the machine does can only slow them down.
+    """
     rows = []
     points = calibration_points(scaling)
     for group in tqdm(points, desc="calibration", unit="point", leave=False, disable=None):
         names = tuple(c for c in contenders(scaling, group) if not unavailable(c, group))
         for name, call in calls(names, group, scaling, device).items():
-            seconds(call, device)  # warm up
-            cost = Cost(bytes=peak_bytes(call, device), seconds=seconds(call, device))
+            first, memory = seconds(call, device), peak_bytes(call, device)
+            cost = Cost(min(first, seconds(call, device)), memory)
             rows.append({"contender": name, **group._asdict(), **cost._asdict()})
     return pd.DataFrame(rows)
 
@@ -82,10 +90,9 @@ def _points(kind: list[Group], scaling: Scaling) -> list[Group]:
 
 def predictor(calibration: pd.DataFrame) -> Predict:
     """Costs of any cell whose kind was calibrated."""
-    kind = ["contender", *Group._fields[:-2]]
     fits = {
         key: [_fit(points, key[0], what) for what in Cost._fields]
-        for key, points in calibration.groupby(kind)
+        for key, points in calibration.groupby([*SERIES])
     }
 
     def predict(name: str, group: Group) -> Cost:
@@ -161,17 +168,32 @@ def input_bytes(group: Group) -> int:
 
 
 def _fit_into(limit: float, rows: Iterable[dict]) -> None:
-    """Skip the dearest cells until all that is planned fits into ``limit`` seconds."""
-    planned = [row for row in rows if row["status"] == "planned"]
-    planned.sort(key=lambda row: row["predicted_seconds"])
-    total = np.cumsum([row["predicted_seconds"] for row in planned])
-    for row, spent in zip(planned, total, strict=True):
+    """Skip cells until all that is planned fits into ``limit`` seconds, fairly to all series.
+
+    Each series takes its cells from the cheapest on. Of all series the one goes next that will
+    have taken least by then, so that none starves because the cells of another are cheaper.
+    """
+    order = sorted(_within_series(rows), key=itemgetter(0))
+    total = np.cumsum([row["predicted_seconds"] for _, row in order])
+    for (own, row), spent in zip(order, total, strict=True):
         if spent > limit:
             row["status"] = "skipped"
             row["reason"] = (
-                f"time: {row['predicted_seconds']:.3g} s predicted, {spent:.3g} s with all cheaper "
-                f"cells, {limit:.3g} s for all allowed"
+                f"time: {row['predicted_seconds']:.3g} s predicted, {own:.3g} s with its "
+                f"contender's cheaper cells, {limit:g} s allowed for all contenders"
             )
+
+
+def _within_series(rows: Iterable[dict]) -> list[tuple[float, dict]]:
+    """Planned cells, each with what its series takes up to it; of equals the longest first."""
+    planned = [row for row in rows if row["status"] == "planned"]
+    planned.sort(key=lambda row: (row["predicted_seconds"], -row["N"]))
+    taken, found = defaultdict(float), []
+    for row in planned:
+        series = tuple(row[name] for name in SERIES)
+        taken[series] += row["predicted_seconds"]
+        found.append((taken[series], row))
+    return found
 
 
 def check_something(rows: list[dict], budget: Budget) -> None:

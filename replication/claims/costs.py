@@ -9,7 +9,7 @@ from replication.claims.claim import Evidence, Verdict
 from replication.claims.outcome import by_answers, within
 from replication.convergence.rule import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
 from replication.crossover import Exponent, growth_exponent, measured_crossover
-from replication.crossover.rows import pair
+from replication.crossover.tables import ratios
 
 FEWEST_LENGTHS = 4
 LEVEL, RESAMPLES, SEED = 0.95, 2000, 0
@@ -76,23 +76,13 @@ def _as_dict(x: Exponent) -> dict:
 # Ratios and crossovers ------------------------------------------------------------------------
 
 
-def ratios(rows: pd.DataFrame, opponent: str, contender: str = "linear") -> pd.DataFrame:
-    """The opponent's time over the contender's by N: ratio, low, high (median within rounds)."""
-    cells = pair(rows, contender, opponent, "time_ms", fewest=1)
-    logs = cells.levels[:, 1] - cells.levels[:, 0]
-    drawn = cells.resampled(RESAMPLES, SEED)
-    ends = np.quantile(drawn[..., 1] - drawn[..., 0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    columns = {"N": cells.N.astype(int), "ratio": np.exp(logs)}
-    return pd.DataFrame(columns | {"low": np.exp(ends[0]), "high": np.exp(ends[1])})
-
-
 def faster(evidence: Evidence, opponent: str, from_length: int) -> Verdict:
     rows, name = layer(evidence), LABELS[opponent]
     both = rows[rows.contender.isin(["linear", opponent]) & (from_length <= rows.N)]
     if both.groupby("N").contender.nunique().max() != 2:
         text = f"Linear attention and {name} have no length from {from_length} on in common."
         return Verdict(INCONCLUSIVE, text, {})
-    found = ratios(both, opponent)
+    found = ratios(both, "linear", opponent).reset_index()
     answers = [
         within(low, high, 1.0, math.inf) for low, high in zip(found.low, found.high, strict=True)
     ]
@@ -110,9 +100,7 @@ def _ratio_words(found: pd.DataFrame, name: str) -> str:
     return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}."
 
 
-def crosses_at(
-    evidence: Evidence, subject: str, opponent: str, at: int, factor: int
-) -> Verdict:
+def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:
     rows = evidence.scaling[evidence.scaling.subject == subject]
     try:
         found = measured_crossover(rows, "linear", opponent)

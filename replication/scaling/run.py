@@ -29,7 +29,7 @@ from replication.scaling_config import Scaling
 
 ROWS, PLAN, CALIBRATION = "scaling", "scaling_plan", "scaling_calibration"
 STATES = ("measured", "noisy", "skipped")
-SAME = ("config", "source", "processor", "threads", "device")
+SAME = ("config", "source", "processor", "threads", "device", "allocator")
 """What must not change between the parts of one run."""
 
 
@@ -101,18 +101,28 @@ def finished(planned: pd.DataFrame) -> bool:
     return not (planned["status"] == "planned").any()
 
 
+def is_stale(facts: dict) -> bool:
+    """Whether the source that measures has changed since these rows were measured."""
+    return facts["source"] != sources.hash_of("benchmark")
+
+
 def _words(table: pd.DataFrame) -> pd.DataFrame:
     """CSV knows no empty text."""
     return table.assign(reason=table["reason"].astype(object).fillna(""))
 
 
+def as_json(scaling: Scaling) -> dict:
+    """As it comes back from disk."""
+    return json.loads(json.dumps(asdict(scaling)))
+
+
 def _identity(scaling: Scaling, device: torch.device) -> dict:
     facts = machine(device)
     return {
-        "config": json.loads(json.dumps(asdict(scaling))),
+        "config": as_json(scaling),
         "source": sources.hash_of("benchmark"),
         "commit": results.commit(),
-        **{name: facts[name] for name in ("processor", "threads", "device")},
+        **{name: facts[name] for name in ("processor", "threads", "device", "allocator")},
         "machine": facts,
     }
 
@@ -132,13 +142,11 @@ def _begin(folder: Path, prepared: Prepared, now: dict) -> None:
 def _resume(folder: Path, now: dict) -> tuple[pd.DataFrame, dict]:
     """The plan and its facts; rows of a group that was not finished are dropped."""
     planned, facts = results.load(folder, PLAN, "replication bench scaling --again")
-    differ = [name for name in SAME if facts[name] != now[name]]
-    if finished(planned):
-        differ = [name for name in differ if name == "config"]
-    if differ:
+    if differ := [name for name in SAME if facts.get(name) != now[name]]:
         raise results.ResultsError(
-            f"The run in {folder} had another {', '.join(differ)}, so it cannot go on. Measure "
-            "anew with --again, or choose another folder with --out."
+            f"The run in {folder} had another {', '.join(differ)}, so it cannot stand for this "
+            "one. Measure anew with --again (in a notebook: rows fresh), or choose another folder "
+            "with --out."
         )
     rows_path = folder / f"{ROWS}.csv"
     rows = results.read_partial(rows_path)

@@ -1,0 +1,45 @@
+"""The README's answer: the verdicts of the reference run, kept between two marks."""
+
+import re
+from pathlib import Path
+
+from replication.report.run import claims, load_verdicts
+from replication.results import ROOT, ResultsError, write_whole
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- verdicts: written by replication render -->", "<!-- end of verdicts -->"
+MARKS = {
+    "supported": "✔ supported",
+    "partly supported": "◐ partly supported",
+    "not supported": "✘ not supported",
+}
+
+
+def answer(folder: Path | None = None) -> str:
+    """One row a claim, with what was seen."""
+    found = load_verdicts("reference", *([folder] if folder else []))
+    if found is None:
+        raise ResultsError("There are no verdicts of the reference run. Build its report first.")
+    lines = ["| | claim | by | reference run | what was seen |", "|-|-|-|-|-|"]
+    for claim in claims():
+        seen = found[claim.id]
+        outcome = MARKS.get(seen["outcome"], "? inconclusive")
+        lines.append(
+            f"| {claim.id} | {claim.title} | {claim.by} | {outcome} | {_short(seen['evidence'])} |"
+        )
+    return "\n".join(lines)
+
+
+def _short(evidence: str) -> str:
+    """The first sentence, or the first two clauses of a longer one."""
+    first = re.split(r"(?<=[a-z)]\.) (?=[A-Z])", evidence)[0]
+    return "; ".join(first.split("; ")[:2]).rstrip(".") + "."
+
+
+def refresh(readme: Path = README) -> None:
+    """Put the answer between the marks."""
+    text = readme.read_text()
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{readme} lacks the marks {BEGIN} and {END}. Put them back.")
+    before, rest = text.split(BEGIN)
+    write_whole(readme, f"{before}{BEGIN}\n{answer()}\n{END}{rest.split(END)[1]}".encode())

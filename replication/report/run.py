@@ -1,0 +1,100 @@
+"""One run of the experiments as the report takes it: rows, provenance, verdicts."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from replication import results, sources
+from replication.benchmark import measured
+from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
+from replication.config import ORIGINS, Experiment, resolve
+from replication.scaling import Outcome, load_scaling
+
+CLAIMS = results.ROOT / "paper" / "claims.yaml"
+SETTINGS = ("paper", "earlier")
+
+
+class Training(NamedTuple):
+    """A setting's experiment and what it left."""
+
+    experiment: Experiment
+    steps: pd.DataFrame
+    evaluations: pd.DataFrame
+    runs: pd.DataFrame
+    facts: dict
+
+
+class Run(NamedTuple):
+    """All that the report says of one profile's results."""
+
+    profile: str
+    training: dict[str, Training]
+    scaling: Outcome
+    decoding: pd.DataFrame
+    decoding_facts: dict
+    evidence: Evidence
+    verdicts: dict[str, Verdict]
+
+
+def claims() -> list[Claim]:
+    return parse(CLAIMS.read_text(), TESTS)
+
+
+def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True) -> Run:
+    """The results of a profile. ``fresh`` refuses those of another source than the present."""
+    remedy, here = f"replication report --profile {profile}", folder / profile
+    training = {setting: _training(setting, profile, here, remedy) for setting in SETTINGS}
+    scaling = load_scaling(here, remedy)
+    decoding, decoding_facts = results.load(here, "decoding", remedy)
+    if fresh:
+        for setting, found in training.items():
+            _check(found.facts, "runs", f"the copy task, setting {setting}", remedy)
+        _check(scaling.facts, "benchmark", "the scaling benchmark", remedy)
+        _check(decoding_facts, "decoding_cost", "the cost of a token", remedy)
+    evidence = Evidence(
+        {setting: found.runs for setting, found in training.items()},
+        {setting: ORIGINS[setting]["steps"].published for setting in SETTINGS},
+        measured(scaling.rows),
+        decoding,
+    )
+    verdicts = judge(claims(), evidence)
+    return Run(profile, training, scaling, decoding, decoding_facts, evidence, verdicts)
+
+
+def _training(setting: str, profile: str, here: Path, remedy: str) -> Training:
+    """Of this machine's device, else of a processor, as the reference run."""
+    mine, plain = resolve(setting, profile), resolve(setting, profile, device="cpu")
+    experiment = mine if (here / "copy_task" / mine.name).exists() else plain
+    folder = here / "copy_task" / experiment.name
+    tables = {name: results.load(folder, name, remedy) for name in ("steps", "evaluations", "runs")}
+    return Training(experiment, *(rows for rows, _ in tables.values()), tables["runs"][1])
+
+
+def _check(facts: dict, room: str, what: str, remedy: str) -> None:
+    if facts["source"] != sources.hash_of(room):
+        raise results.ResultsError(
+            f"The results of {what} are stale: they come from the source {facts['source']}, the "
+            f"present one is {sources.hash_of(room)}. Measure again with\n    {remedy}"
+        )
+
+
+def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:
+    """verdicts.json: every claim with its outcome, evidence and numbers, for machines."""
+    path = folder / run.profile / "verdicts.json"
+    found = {
+        claim.id: {
+            "title": claim.title, "by": claim.by, "where": claim.where, "rule": claim.rule,
+            **run.verdicts[claim.id]._asdict(),
+        }
+        for claim in claims()
+    }  # fmt: skip
+    results.write_whole(path, results.to_json({"profile": run.profile, "claims": found}))
+    return path
+
+
+def load_verdicts(profile: str, folder: Path = results.RESULTS) -> dict[str, dict] | None:
+    """What ``save_verdicts`` wrote, by claim; None if that profile was not run here."""
+    path = folder / profile / "verdicts.json"
+    return json.loads(path.read_text())["claims"] if path.exists() else None

@@ -1,0 +1,135 @@
+"""Tables of the report: rows and provenance in, frames of words out."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from replication.claims import Claim
+from replication.claims.costs import layer
+from replication.crossover import measured_crossover
+from replication.crossover.estimate import Crossover
+from replication.crossover.tables import brief
+from replication.report.run import Run, Training
+from replication.report.words import duration, number
+from replication.train import new_model
+
+CELLS = {"supported": "**supported**", "not supported": "**not supported**"}
+
+
+def verdicts(claims: Sequence[Claim], run: Run, reference: dict[str, dict] | None) -> pd.DataFrame:
+    """One row a claim: who found what; ``reference`` is left out where it is this very run."""
+    rows = []
+    for claim in claims:
+        row = {"Claim": f"**{claim.id}** {claim.title}", "Made by": claim.by}
+        row["Earlier replication"] = claim.earlier.partition(":")[0].partition(",")[0]
+        if reference is not None:
+            row["Reference run"] = _outcome(reference[claim.id]["outcome"])
+        rows.append(row | {"This run": _outcome(run.verdicts[claim.id].outcome)})
+    return pd.DataFrame(rows)
+
+
+def _outcome(text: str) -> str:
+    return CELLS.get(text, text.replace(" on this hardware", ""))
+
+
+def rules(claims: Sequence[Claim]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"": f"**{claim.id}**", "Claim, in our words": f"{claim.claim} ({claim.by}, {claim.where})",
+         "Rule": claim.rule}
+        for claim in claims
+    )  # fmt: skip
+
+
+# Crossovers -----------------------------------------------------------------------------------
+
+OPPONENTS = {"softmax-textbook": "textbook softmax", "softmax": "fused softmax"}
+QUANTITIES = {"time_ms": "time", "peak_bytes": "memory"}
+
+
+def crossovers(run: Run) -> pd.DataFrame:
+    """From which N on linear attention is cheaper, in every setting that was measured."""
+    rows = layer_rows(run)
+    table = []
+    for (direction, causal), own in rows.groupby(["direction", "causal"], sort=False):
+        setting = f"{direction}, {'causal' if causal else 'bidirectional'}"
+        for opponent, name in OPPONENTS.items():
+            row = {"Setting": setting, "Linear against": name}
+            for quantity, title in QUANTITIES.items():
+                found = measured_crossover(own, "linear", opponent, quantity)
+                row[f"Less {title} from N ="] = brief(found)
+            table.append(row)
+    return pd.DataFrame(table)
+
+
+def layer_rows(run: Run) -> pd.DataFrame:
+    rows = run.scaling.rows
+    rows = rows[(rows.subject == "layer") & (rows.status != "skipped")]
+    return rows.assign(round=rows["round"].astype(int))
+
+
+def main_crossover(run: Run, opponent: str, quantity: str = "time_ms") -> Crossover:
+    """Of the paper's Figure 1: one causal layer, forward and backward."""
+    return measured_crossover(layer(run.evidence), "linear", opponent, quantity)
+
+
+# What it cost ---------------------------------------------------------------------------------
+
+
+def costs(run: Run) -> pd.DataFrame:
+    """Estimated before, measured after. Training is estimated by 6 operations a parameter and
+    token, at the rate of a large matrix product on as many threads as a run has."""
+    rate = run.scaling.facts["gemm_flops_per_s"] / run.scaling.facts["threads"]
+    rows = [
+        {"Experiment": f"copy task, {setting} setting ({len(found.runs)} runs)",
+         "Estimated before": duration(training_flops(found) / rate),
+         "Measured after": duration(found.runs.seconds.sum())}
+        for setting, found in run.training.items()
+    ]  # fmt: skip
+    facts = run.scaling.facts
+    rows.append(
+        {
+            "Experiment": "scaling benchmark",
+            "Estimated before": duration(facts["predicted_seconds"]),
+            "Measured after": duration(facts["measured_seconds"]),
+        }
+    )
+    return pd.DataFrame(rows)
+
+
+def training_flops(training: Training) -> float:
+    """6 P T: forward and backward passes of P parameters over T tokens."""
+    total = 0.0
+    for one in training.experiment.runs():
+        parameters = sum(p.numel() for p in new_model(one).parameters())
+        total += 6.0 * parameters * one.steps * one.batch_size * one.length
+    return total
+
+
+# Provenance -----------------------------------------------------------------------------------
+
+
+def provenance(run: Run) -> pd.DataFrame:
+    parts = {f"copy task, {setting}": found.facts for setting, found in run.training.items()}
+    parts |= {"scaling benchmark": run.scaling.facts, "one more token": run.decoding_facts}
+    return pd.DataFrame(_origin(name, facts) for name, facts in parts.items())
+
+
+def _origin(name: str, facts: dict) -> dict:
+    machine = facts["machine"]
+    memory = number(machine["memory_bytes"] / 2**30, 2, "the machine's memory")
+    return {
+        "Experiment": name,
+        "Commit": f"`{facts['commit']}`",
+        "Source": f"`{facts['source']}`",
+        "Machine": f"{machine['processor']}, {machine['cores']} cores, {memory} GiB, "
+        f"{machine['device']}",
+        "Software": f"PyTorch {machine['versions']['torch']}, Python {machine['python']}",
+        "Load": number(machine["load"][0], 2) if machine["load"] else "–",
+    }
+
+
+def deviations(training: Training) -> pd.DataFrame:
+    """What differs from the published numbers, and why."""
+    frame = pd.DataFrame(training.experiment.deviations())
+    frame = frame.rename(columns=str.capitalize)
+    return frame.assign(Name=frame["Name"].map(lambda name: name.replace("_", " ")))

@@ -1,0 +1,145 @@
+"""For notebooks: saved rows where they may be used, else a process of its own that measures.
+
+A process takes glibc's settings when it starts. The kernel of a notebook is running already, and
+cannot replace itself by another as a command can.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from replication import results
+from replication.config.validate import one_of
+from replication.measure import ALLOCATOR, machine, pick_device
+from replication.scaling.run import PLAN, Outcome, as_json, finished, is_stale, load_scaling
+from replication.scaling_config import resolve
+
+WAYS = ("auto", "saved", "fresh")
+PAUSE = 0.5
+"""Seconds between two looks at how far the measurement is."""
+MEASURE = 'replication bench scaling (in a notebook: rows "auto")'
+
+
+def obtain(
+    folder: Path,
+    profile: str,
+    rows: str = "auto",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    **given,
+) -> Outcome:
+    """What ``folder`` holds of a profile with some values ``given``, and measured if need be.
+
+    auto takes saved rows if they are finished and come from the present source, and measures
+    otherwise; saved takes rows of any source; fresh measures. None leaves the profile's value.
+    """
+    one_of("rows", rows, WAYS)
+    folder, config = Path(folder).resolve(), as_json(resolve(profile, **given))
+    named = {name: config[name] for name, value in given.items() if value is not None}
+    on = _on(device, threads)
+    if rows == "saved":
+        return _saved(folder, named | on)
+    found = _found(folder)
+    again = rows == "fresh" or (found is not None and is_stale(found[1]))
+    if again or not _usable(found, config | on):
+        words = {"profile": profile, "out": folder, "device": device, "threads": threads, **named}
+        _measure(folder, [*_typed(words), *(["--again"] if again else [])])
+    return load_scaling(folder, MEASURE)
+
+
+def _on(device: str, threads: int | None) -> dict:
+    """What is asked of the machine, by the names of the provenance."""
+    asked = {} if threads is None else {"threads": threads}
+    if device != "auto":
+        asked["device"] = machine(pick_device(device))["device"]
+    return asked
+
+
+def _saved(folder: Path, asked: dict) -> Outcome:
+    outcome = load_scaling(folder, MEASURE)
+    if differing := _differing(outcome.facts, asked):
+        raise results.ResultsError(
+            f"The rows in {folder} were measured with another {', '.join(differing)} than is "
+            'asked for. Leave that to the rows, or measure: rows "fresh", in another folder.'
+        )
+    return outcome
+
+
+def _found(folder: Path) -> tuple[pd.DataFrame, dict] | None:
+    """Plan and provenance of a run, finished or not; None without one."""
+    there = (folder / f"{PLAN}.csv").exists()
+    return results.load(folder, PLAN, MEASURE) if there else None
+
+
+def _usable(found: tuple[pd.DataFrame, dict] | None, asked: dict) -> bool:
+    """Whether a run is finished and what is asked for."""
+    return found is not None and finished(found[0]) and not _differing(found[1], asked)
+
+
+def _differing(facts: dict, asked: dict) -> list[str]:
+    stored = facts | facts["config"]
+    return [name for name, value in asked.items() if stored.get(name) != value]
+
+
+# The process -------------------------------------------------------------------------------
+
+
+def _typed(words: dict) -> list[str]:
+    """Options as they are typed; lists with commas, None not at all."""
+    text = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in words.items()
+        if value is not None
+    }
+    return [word for name, value in text.items() for word in (f"--{name}", value)]
+
+
+def _measure(folder: Path, words: list[str]) -> None:
+    """``replication bench scaling``, its progress shown here; if it fails, its words are told."""
+    command = [sys.executable, "-m", "replication", "bench", "scaling", *words]
+    options = {"cwd": results.ROOT, "env": os.environ | ALLOCATOR, "stderr": subprocess.STDOUT}
+    with (
+        TemporaryFile("w+") as said,
+        subprocess.Popen(command, stdout=said, **options) as process,
+    ):
+        try:
+            _watch(process, folder)
+        except BaseException:
+            process.terminate()
+            raise
+        if process.returncode:
+            said.seek(0)
+            raise results.ResultsError(said.read().strip().removeprefix("replication: "))
+
+
+def _watch(process: subprocess.Popen, folder: Path) -> None:
+    """A bar over the cells of the plan. It is read only when it has changed, so as not to disturb
+    what is timed."""
+    plan, seen = folder / f"{PLAN}.csv", time.time()
+    with tqdm(desc="calibration", unit="cell", leave=False, disable=None) as bar:
+        while process.poll() is None:
+            time.sleep(PAUSE)
+            if (written := _written(plan)) > seen:
+                seen = written
+                _show(bar, _found(folder)[0]["status"])
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _show(bar: tqdm, status: pd.Series) -> None:
+    bar.set_description("measuring")
+    bar.total = int((status != "skipped").sum())
+    bar.n = int(status.isin(("measured", "noisy")).sum())
+    bar.refresh()

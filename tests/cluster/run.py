@@ -1,0 +1,190 @@
+"""A sweep through a real Slurm on this one machine. `make test-cluster` calls this.
+
+It installs Slurm from Debian's packages if need be, writes a configuration, starts the daemons,
+and runs the same small sweep here and through the queue, where one job is killed. The killed job
+must be tried again, and both tables must be equal up to times. At the end all daemons are stopped
+and the configuration is removed; the packages stay.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from workflow_cases import ROOT, call, new_project, start, until
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+CONFIG = Path("/etc/slurm/slurm.conf")
+OURS = "# Written by tests/cluster/run.py, which removes it at its end."
+GRID = ["-p", "attentions", "softmax", "linear", "-p", "lengths", "8", "16", "-p", "seeds", "0"]
+SMALL = ["--profile", "smoke", "-p", "setting", "paper", "--cores", "2"]
+TIMES = ["seconds"]
+
+
+def check() -> None:
+    """Say what is missing before anything is changed."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        sys.exit("This test installs and starts a Slurm of its own: it needs root on Debian or "
+                 "Ubuntu. Run it in a container, such as one of debian:12.")  # fmt: skip
+    if CONFIG.exists() and OURS not in CONFIG.read_text():
+        sys.exit(f"{CONFIG} belongs to a Slurm that is in use here. It is left alone: run this "
+                 "test on another machine.")  # fmt: skip
+
+
+def install() -> None:
+    if all(map(shutil.which, ("slurmctld", "slurmd", "squeue", "munged", "setpriv"))):
+        return
+    print("Installing Slurm ...", flush=True)
+    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
+        subprocess.run(["apt-get", "--quiet=2", *command], env=env, check=True)
+
+
+def configuration(state: Path) -> str:
+    host, cores = socket.gethostname().split(".")[0], os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return f"""{OURS}
+ClusterName=one
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+StateSaveLocation={state}/ctld
+SlurmdSpoolDir={state}/d
+SlurmctldPidFile={state}/ctld.pid
+SlurmdPidFile={state}/d.pid
+SlurmctldLogFile={state}/ctld.log
+SlurmdLogFile={state}/d.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+AccountingStorageType=accounting_storage/none
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+SlurmdParameters=config_overrides
+ReturnToService=2
+MinJobAge=3600
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory} State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@contextmanager
+def resolvable() -> Iterator[None]:
+    """This machine's name leads to 127.0.0.1 for as long as the daemons run."""
+    host, hosts = socket.gethostname().split(".")[0], Path("/etc/hosts")
+    before = hosts.read_text()
+    hosts.write_text(f"127.0.0.1 {host}\n{before}")
+    try:
+        yield
+    finally:
+        hosts.write_text(before)
+
+
+@contextmanager
+def configured(state: Path) -> Iterator[None]:
+    CONFIG.parent.mkdir(exist_ok=True)
+    CONFIG.write_text(configuration(state))
+    try:
+        yield
+    finally:
+        CONFIG.unlink()
+
+
+@contextmanager
+def daemon(*command: str) -> Iterator[None]:
+    """A daemon in the foreground, so that its process is known and ends with this one."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def munge() -> Iterator[None]:
+    """Slurm's way to know who calls."""
+    for folder in ("/run/munge", "/var/lib/munge", "/var/log/munge", "/etc/munge"):
+        Path(folder).mkdir(exist_ok=True)
+        shutil.chown(folder, "munge", "munge")
+    key = Path("/etc/munge/munge.key")
+    if not key.exists():
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        shutil.chown(key, "munge", "munge")
+    ids = ("--reuid=munge", "--regid=munge", "--clear-groups")
+    with daemon("setpriv", *ids, "munged", "--foreground", "--force"):
+        until(lambda: Path("/run/munge/munge.socket.2").exists(), 30)
+        yield
+
+
+@contextmanager
+def slurm() -> Iterator[None]:
+    """A cluster of one machine."""
+    host = socket.gethostname().split(".")[0]
+    with ExitStack() as stack:
+        state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
+        stack.enter_context(resolvable())
+        stack.enter_context(configured(state))
+        stack.enter_context(munge())
+        stack.enter_context(daemon("slurmctld", "-D", "-c"))
+        stack.enter_context(daemon("slurmd", "-D", "-N", host))
+        until(lambda: "idle" in asked("sinfo", "--noheader", "--format=%t"), 60)
+        yield
+
+
+def asked(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def kill_one() -> str:
+    """Kill the first job that has run for some seconds, as a failing node would."""
+    running = ("squeue", "--noheader", "--states=RUNNING", "--format=%i %S")
+    until(lambda: asked(*running), 300)
+    job = asked(*running).split()[0]
+    time.sleep(5)
+    subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True)
+    return job
+
+
+def sweep(project: Path, name: str, *more: str) -> tuple[str, ...]:
+    return ("sweep", "03", *SMALL, *GRID, "--name", name, *more)
+
+
+def main() -> None:
+    check()
+    install()
+    with tempfile.TemporaryDirectory(prefix="sweep-") as scratch, slurm():
+        project = new_project(Path(scratch) / "project")
+        shutil.copytree(ROOT / "notebooks", project / "notebooks")
+        print(call(project, *sweep(project, "here")), flush=True)
+        child = start(project, *sweep(project, "queue", "--executor", "slurm"))
+        print(f"Killed Slurm job {kill_one()}.", flush=True)
+        said, complained = child.communicate()
+        print(said, complained, flush=True)
+        assert child.returncode == 0, "the sweep did not survive the loss of a job"
+        log = (project / "results/sweeps/queue/snakemake.log").read_text()
+        assert "Trying to restart job" in log, "the killed job was not tried again"
+        here, queue = (
+            pd.read_csv(project / f"results/sweeps/{name}/table.csv").drop(columns=TIMES)
+            for name in ("here", "queue")
+        )
+        pd.testing.assert_frame_equal(here, queue)
+    print(f"The table from Slurm equals the one from here in {here.shape} cells, times apart.")
+
+
+if __name__ == "__main__":
+    main()

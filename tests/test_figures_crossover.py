@@ -1,0 +1,148 @@
+"""What notebook 05's figures show is what the estimates say."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from crossover_cases import TRUE, N, simulated
+from matplotlib.collections import FillBetweenPolyCollection
+
+from replication.crossover import (
+    TABLE_1,
+    earlier_crossover,
+    earlier_method,
+    measured_crossover,
+)
+from replication.crossover.tables import ratios
+from replication.figures import crossover as draw
+
+PARABOLA = ((0, 1), (0, 1, 2))
+
+
+def compared(rows, quantity="time_ms"):
+    question = rows, "linear", "softmax", quantity
+    return ratios(*question), measured_crossover(*question)
+
+
+def line_of(axes, text):
+    """The points of the line whose label holds a text."""
+    (found,) = [line for line in axes.lines if text in str(line.get_label())]
+    return found.get_xydata()
+
+
+def dots(axes):
+    """Where crossovers are marked: black dots."""
+    return [line.get_xydata()[0] for line in axes.lines if line.get_color() == "0"
+            and line.get_marker() == "o"]  # fmt: skip
+
+
+# Ratios ---------------------------------------------------------------------------------------
+
+
+def test_the_ratio_is_drawn_with_its_interval_and_crossover():
+    table, found = compared(simulated(1))
+    (axes,) = draw.ratios({"training": [(table, found)]}).axes
+    assert line_of(axes, "softmax, fused") == pytest.approx(np.c_[N, table.ratio])
+    (band,) = [c for c in axes.collections if isinstance(c, FillBetweenPolyCollection)]
+    drawn = band.get_paths()[0].vertices
+    assert drawn[:, 1].min() == pytest.approx(table.low.min())
+    assert drawn[:, 1].max() == pytest.approx(table.high.max())
+    assert dots(axes) == [pytest.approx([found.at, 1])]
+    assert axes.get_legend().texts[0].get_text() == (
+        f"softmax, fused: {found.at:.0f} ({found.low:.0f}–{found.high:.0f})"
+    )
+
+
+def test_without_a_crossover_none_is_marked():
+    rows = simulated(1).query("N < 200")
+    table, found = compared(rows)
+    (axes,) = draw.ratios({"short": [(table, found)]}).axes
+    assert found.status == "beyond"
+    assert dots(axes) == []
+    assert axes.get_legend().texts[0].get_text().endswith(": >128")
+
+
+def test_an_interval_without_an_end_does_not_stretch_the_axes():
+    table, found = compared(simulated(1))
+    (axes,) = draw.ratios({"": [(table, replace(found, low=0.0, high=math.inf))]}).axes
+    assert axes.get_xlim() == pytest.approx((N[0] / 1.3, N[-1] * 1.3))
+
+
+def test_one_panel_a_title_and_costs_named_where_they_differ():
+    time = compared(simulated(1))
+    memory = time[0], replace(time[1], quantity="peak_bytes", low=None, high=None)
+    figure = draw.ratios({"a": [time], "b": [time], "c": [time]})
+    assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c"]
+    assert figure.axes[0].get_ylabel() == "time / time of linear"
+    mixed = draw.ratios({"a": [time], "b": [memory]})
+    assert mixed.axes[0].get_ylabel() == "cost / cost of linear"
+
+
+def test_nothing_to_draw_is_told():
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw.ratios({})
+
+
+# Fits -----------------------------------------------------------------------------------------
+
+
+def test_the_earlier_points_and_crossover_are_drawn():
+    figure = draw.extrapolations({"theirs": earlier_crossover()}, "s", names={"softmax": "softmax"})
+    (axes,) = figure.axes
+    assert line_of(axes, "linear: seen") == pytest.approx(np.c_[TABLE_1["N"], TABLE_1["linear"]])
+    assert line_of(axes, "softmax: seen") == pytest.approx(np.c_[TABLE_1["N"], TABLE_1["softmax"]])
+    (dot,) = dots(axes)
+    assert dot == pytest.approx([3148.7, 597.57 + 148.298 * 3148.7], rel=1e-4)
+    assert [text.get_text() for text in axes.texts] == ["3149† (2402–4558)"]
+    assert axes.get_xlim()[1] > 4558
+
+
+def test_what_no_fit_has_seen_lies_on_grey_ground():
+    (axes,) = draw.extrapolations({"": earlier_crossover(PARABOLA)}, "s").axes
+    (ground,) = axes.patches
+    assert (ground.get_x(), ground.get_x() + ground.get_width()) == pytest.approx(
+        (64, axes.get_xlim()[1])
+    )
+
+
+def test_fits_without_a_crossing_say_so_and_costs_below_zero_are_not_drawn():
+    never = earlier_crossover(((0, 1), (0, 1)))
+    (axes,) = draw.extrapolations({"": never}, "s").axes
+    assert dots(axes) == []
+    assert axes.texts[0].get_text() == "never"
+    steep = pd.DataFrame(dict(TABLE_1) | {"linear": (1.0, 2.0, 40.0, 90.0)})
+    rows = steep.melt("N", var_name="contender", value_name="time_ms").assign(round=0)
+    (axes,) = draw.extrapolations({"": earlier_method(rows)}, "s").axes
+    assert min(np.nanmin(line.get_ydata()) for line in axes.lines) > 0
+
+
+def test_what_was_measured_later_is_hollow_and_its_crossover_a_line():
+    rows = simulated(3)
+    foretold, found = (f(rows, "linear", "softmax", **more) for f, more in
+                       ((earlier_method, {"longest": 128}), (measured_crossover, {})))  # fmt: skip
+    costs = rows.pivot_table("time_ms", "N", "contender", aggfunc="median")
+    (axes,) = draw.extrapolations({"ours": foretold}, "ms", {"ours": (costs, found)}).axes
+    assert line_of(axes, "linear: measured")[:, 0] == pytest.approx(N[N > 128])
+    upright = [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1
+               and len(line.get_xdata()) == 2]  # fmt: skip
+    assert upright == [pytest.approx(found.at)]
+
+
+# Coverage -------------------------------------------------------------------------------------
+
+
+def test_coverage_counts_the_intervals_that_hold_the_truth():
+    runs = pd.DataFrame({"method": ["measured"] * 3, "at": [400, 390, 500],
+                         "low": [380, 350, 450], "high": [420, 402, 600]})  # fmt: skip
+    (axes,) = draw.coverage(runs, TRUE).axes
+    assert axes.get_title() == "measured: 1 of 3 cover"
+    missed = [line for line in axes.lines if line.get_marker() == "X"]
+    assert [*missed[0].get_xdata()] == [390, 500]
+
+
+@pytest.mark.parametrize(("name", "shown"), [("lsh-4", "LSH-4"), ("softmax", "softmax, fused"),
+                                             ("authors", "linear, authors' kernel")])  # fmt: skip
+def test_every_contender_has_a_name(name, shown):
+    assert draw.label(name) == shown

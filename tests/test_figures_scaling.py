@@ -1,0 +1,127 @@
+"""The drawings of notebook 04 show the rows that they receive."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from replication import published
+from replication.figures import scaling as draw
+from replication.figures.style import COLOURS
+from replication.scaling_config import CONTENDERS
+
+
+def rows(contender: str, direction: str = "training", causal: bool = True) -> pd.DataFrame:
+    """Three rounds at three lengths; the median time is N, the memory 2 N MB."""
+    cells = [
+        {"contender": contender, "direction": direction, "causal": causal, "N": N, "round": i}
+        | {"time_ms": N * slow, "peak_bytes": 2e6 * N, "flops": 1e9 * N, "status": "measured"}
+        for N in (512, 1024, 2048)
+        for i, slow in enumerate((1.0, 0.5, 7.0))
+    ]
+    return pd.DataFrame(cells)
+
+
+def lines(axes, label: str) -> np.ndarray:
+    """The points of the line with this label."""
+    (line,) = (line for line in axes.get_lines() if line.get_label() == label)
+    return line.get_xydata()
+
+
+def test_every_contender_has_a_look_of_its_own():
+    looks = [draw.look(name) for name in CONTENDERS]
+    for part in ("color", "label"):
+        assert len({look[part] for look in looks}) == len(CONTENDERS)
+    assert len({look["marker"] for look in looks}) == len(CONTENDERS)
+    assert draw.look("linear")["color"] == tuple(COLOURS["linear"])
+    assert draw.look("lsh-4")["color"] == tuple(COLOURS["lsh"])
+    assert draw.look("lsh-1")["label"] == "LSH, 1 round"
+    assert set(draw.ORDER) == set(CONTENDERS)
+
+
+def test_growth_shows_medians_a_sample_on_log_scales():
+    time, memory = draw.growth(rows("linear")).axes
+    assert lines(time, "linear").tolist() == [[512, 512], [1024, 1024], [2048, 2048]]
+    assert lines(memory, "linear")[:, 1].tolist() == [1024, 2048, 4096]
+    assert {time.get_xscale(), time.get_yscale(), memory.get_yscale()} == {"log"}
+
+
+def test_growth_shows_the_points_of_the_paper_in_grey():
+    time, memory = draw.growth(rows("linear"), published.figure_1()).axes
+    points = published.figure_1().query("contender == 'softmax'")
+    assert lines(time, "paper: softmax").tolist() == points[["N", "time_ms"]].to_numpy().tolist()
+    assert lines(memory, "paper: softmax")[-1, 1] == 2620
+    (line,) = (x for x in time.get_lines() if x.get_label() == "paper: linear")
+    assert len(set(map(float, [line.get_color()] * 3))) == 1
+
+
+def test_guides_do_not_move_the_scales():
+    figure = draw.growth(rows("linear"))
+    axes = figure.axes[0]
+    guides = [line.get_xydata() for line in axes.get_lines() if line.get_label().startswith("_")]
+    slopes = [
+        np.diff(np.log(points[:, 1]))[0] / np.diff(np.log(points[:, 0]))[0]
+        for points in guides
+        if len(points) == 2
+    ]
+    assert slopes == pytest.approx([1, 2])
+    low, high = axes.get_ylim()
+    assert all(low <= y <= high * 1.001 for points in guides for y in points[:, 1])
+
+
+def test_noisy_cells_are_hollow():
+    table = rows("linear")
+    table.loc[table["N"] == 1024, "status"] = "noisy"
+    axes = draw.growth(table).axes[0]
+    hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+    assert [line.get_xydata().tolist() for line in hollow] == [[[1024, 1024]]]
+
+
+def test_settings_have_a_panel_each():
+    table = pd.concat(
+        [rows("linear", d, c) for d in ("forward", "training") for c in (True, False)]
+    )
+    figure = draw.settings(table, "time_ms", paper_from=512)
+    assert [axes.get_title() for axes in figure.axes] == [
+        "forward and backward, causal", "forward and backward, all keys",
+        "forward, causal", "forward, all keys",
+    ]  # fmt: skip
+    assert len(draw.settings(rows("linear"), "time_ms").axes) == 1
+
+
+def test_an_interval_that_leaves_the_panel_ends_in_an_arrow():
+    table = pd.DataFrame(
+        {"contender": ["linear"], "quantity": ["time_ms"], "value": [1.0], "low": [0.9],
+         "high": [9.0]}
+    )  # fmt: skip
+    (axes,) = draw.exponents(table).axes
+    arrows = [line for line in axes.get_lines() if line.get_marker() in "<>"]
+    assert [(line.get_marker(), *line.get_xdata()) for line in arrows] == [(">", draw.POWERS[1])]
+
+
+def test_the_plan_shows_what_was_measured_against_what_was_predicted():
+    cells = pd.DataFrame(
+        {"contender": ["linear", "linear", "softmax"], "predicted_call_ms": [1.0, 2.0, 4.0],
+         "measured_call_ms": [1.5, np.nan, 3.0], "status": ["measured", "skipped", "noisy"]}
+    )  # fmt: skip
+    (axes,) = draw.plan(cells).axes
+    assert lines(axes, "linear").tolist() == [[1.0, 1.5]]
+    assert lines(axes, "softmax, fused").tolist() == [[4.0, 3.0]]
+
+
+def test_work_has_a_line_for_the_machine_s_best_rate():
+    cells = rows("linear").groupby(["contender", "N"])[["time_ms", "flops"]].median().reset_index()
+    left, right = draw.work(cells.assign(share=0.25), flops_per_s=4e12).axes
+    best = lines(left, "a large product")
+    assert best.tolist() == [[512, 128], [2048, 512]]  # GFLOP, ms
+    assert lines(right, "linear")[:, 1].tolist() == [0.25] * 3
+
+
+def test_steps_show_what_was_published_beside_our_own():
+    index = pd.MultiIndex.from_tuples([("earlier", 8), ("paper", 8)], names=["subject", "N"])
+    columns = [("here", "linear"), ("here", "softmax"), ("published", "linear")]
+    columns = pd.MultiIndex.from_tuples(columns, names=["where", "contender"])
+    table = pd.DataFrame([[10.0, 5.0, 579.0], [20.0, 8.0, np.nan]], index, columns)
+    earlier, paper = draw.steps(table).axes
+    assert lines(earlier, "published: linear").tolist() == [[8, 579]]
+    assert lines(paper, "softmax, fused").tolist() == [[8, 8]]
+    assert "published: linear" not in {line.get_label() for line in paper.get_lines()}

@@ -1,0 +1,137 @@
+"""Full disks, damaged files, Ctrl-C: what was saved stays, and the user is told what to do."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from workflow_cases import ROOT, TRIAL, TRIAL_CELLS, call, new_project, start, until, write_notebook
+
+from replication import results
+from replication.checkpoint import Checkpoint, CheckpointError, CheckpointFile
+from replication.cli import main
+from replication.config import resolve
+
+LIMIT = 64 * 1024
+ROWS = pd.DataFrame({"x": range(3)})
+
+
+def limited() -> None:
+    """To this process the disk is full after so many bytes of any file."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+
+
+def child(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+SAVE = """
+import sys, pandas as pd
+from pathlib import Path
+from replication import results
+results.save(Path(sys.argv[1]), "rows", pd.DataFrame({"x": range(100_000)}), {"n": 2})
+"""
+
+
+def test_rows_that_do_not_fit_on_the_disk_leave_the_earlier_ones(tmp_path):
+    results.save(tmp_path, "rows", ROWS, {"n": 1})
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".csv"}
+    failed = child(SAVE, tmp_path, preexec_fn=limited)
+    assert "OSError: [Errno 27] File too large" in failed.stderr
+    assert {path: path.read_bytes() for path in before} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "rows.json"]
+    assert child(SAVE, tmp_path).returncode == 0
+    assert len(pd.read_csv(tmp_path / "rows.csv")) == 100_000
+
+
+CHECKPOINT = """
+import sys, torch
+from replication.checkpoint import Checkpoint, CheckpointFile
+from replication.config import resolve
+(run,) = resolve("paper", "smoke", attentions="linear", lengths=8, seeds=0).runs()
+big = {"w": torch.zeros(100_000)}
+CheckpointFile(sys.argv[1]).save(Checkpoint(run, 2, big, {}, [], [], None))
+"""
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_the_earlier_one_and_damage_is_found(tmp_path):
+    (run,) = resolve("paper", "smoke", attentions="linear", lengths=8, seeds=0).runs()
+    file = CheckpointFile(tmp_path / "run.pt")
+    file.save(Checkpoint(run, 1, {}, {}, [], [], None))
+    assert "File too large" in child(CHECKPOINT, file.path, preexec_fn=limited).stderr
+    assert file.load(run).step == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+    content = file.path.read_bytes()
+    for damaged in (content[:-1], b"", content[:40] + b"?" + content[41:]):
+        file.path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=r"is damaged.*Delete it and call again"):
+            file.load(run)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe\x00", b'x,y\n1,"2\n'])
+def test_a_damaged_table_is_told_with_the_command_that_mends_it(tmp_path, damage):
+    results.save(tmp_path, "rows", ROWS, {})
+    (tmp_path / "rows.csv").write_bytes(damage)
+    with pytest.raises(
+        results.ResultsError, match=r"cannot be read[\s\S]*Delete them.*\n    again"
+    ):
+        results.load(tmp_path, "rows", "again")
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return write_notebook(tmp_path / "trial.ipynb", TRIAL, *TRIAL_CELLS)
+
+
+def test_a_folder_that_cannot_be_written_is_told(trial, tmp_path, capsys):
+    (tmp_path / "taken").write_text("a file in place of a folder")
+    assert main(["run", str(trial), "--out", str(tmp_path / "taken" / "done.ipynb")]) == 2
+    said = capsys.readouterr().err
+    assert "a folder is needed" in said
+    assert "What was saved before stays" in said
+
+
+def test_a_notebook_that_cannot_save_says_why_and_what_to_do(trial, tmp_path, capsys):
+    (tmp_path / "taken").write_text("a file in place of a folder")
+    typed = ["run", str(trial), "--out", str(tmp_path / "done.ipynb")]
+    assert main([*typed, "-p", "out", str(tmp_path / "taken")]) == 2
+    said = capsys.readouterr().err
+    assert "FileExistsError" in said
+    assert "A file stands where a folder is needed" in said
+    assert main([*typed, "-p", "out", str(tmp_path / "free")]) == 0
+
+
+def test_a_point_that_does_not_fit_on_the_disk_fails_alone_and_goes_on_later(tmp_path):
+    project = new_project(tmp_path / "p")
+    folder, large = project / "results/sweeps/s", str(LIMIT)
+    typed = ["sweep", "trial.ipynb", "--table", "rows", "-p", "number", "1", large]
+    said = call(project, *typed, "--name", "s", code=1, preexec_fn=limited)
+    assert "1 rows of 1 points" in said
+    assert said.count("OSError: [Errno 27] File too large") == 1
+    assert "A file may not grow so large here: see ulimit -f, then call again" in said
+    assert said.index("ulimit") > said.index("1 rows of 1 points")
+    assert json.loads((folder / "table.json").read_text())["finished"] == 1
+    again = call(project, *typed, "--name", "s", "--dry-run")
+    assert "1 are done and up to date, 1 are to be run" in again
+    assert "by the mean of 1 finished points of this sweep" in again
+    other = call(project, *typed, "2", "--name", "other", "--dry-run")
+    assert "by the mean of 1 points of the sweep s" in other
+    assert "2 rows of 2 points" in call(project, *typed, "--name", "s")
+    assert pd.read_csv(folder / "table.csv").said.str.len().tolist() == [1, LIMIT]
+
+
+def test_ctrl_c_ends_a_run_in_order(trial, tmp_path):
+    out = tmp_path / "done.ipynb"
+    out.write_text("earlier")
+    typed = ["run", str(trial), "--out", str(out), "-p", "out", str(tmp_path / "rows")]
+    process = start(ROOT, *typed, "-p", "patience", "100")
+    until(lambda: list((tmp_path / "rows").glob("begun-*")))
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("Stopped. What was saved stays")
+    assert out.read_text() == "earlier"

@@ -1,0 +1,158 @@
+"""What a notebook shows: Markdown that JupyterLab reads too, and figures of the same bytes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+from replication.report import show
+
+
+def shown(function, *arguments, **named) -> list:
+    """The outputs that a cell with this call has: the thing, and its caption."""
+    InteractiveShell.instance()
+    with capture_output() as caught:
+        function(*arguments, **named)
+    thing, caption = caught.outputs
+    assert caption.metadata["report"] == {"kind": "caption"}
+    assert named.get("caption", "A caption.") in caption.data["text/markdown"]
+    return thing
+
+
+def table(frame, **named) -> list[str]:
+    """The lines of a table as Markdown."""
+    thing = shown(show.table, pd.DataFrame(frame), "tab-x", "A caption.", **named)
+    assert thing.metadata["report"] == {"kind": "table", "id": "tab-x", "caption": "A caption."}
+    return thing.data["text/markdown"].splitlines()
+
+
+# Tables ------------------------------------------------------------------------------------
+
+
+def test_columns_of_numbers_stand_on_the_right():
+    frame = {"name": ["a", "b"], "n": [1, 20], "x": [0.5, np.pi], "bold": ["**−3**", "–"]}
+    head, rules, *rows = table(frame)
+    assert head == "| name | n | x | bold |"
+    assert rules == "| :-- | --: | --: | --: |"
+    assert rows == ["| a | 1 | 0.500 | **−3** |", "| b | 20 | 3.14 | – |"]
+
+
+def test_align_is_taken_as_given():
+    assert table({"a": [1], "b": [2]}, align="lc")[1] == "| :-- | :-: |"
+
+
+@pytest.mark.parametrize("align", ["l", "lrr", "lx"])
+def test_align_that_does_not_fit_is_rejected(align):
+    with pytest.raises(ValueError, match="does not fit the table tab-x of 2 columns"):
+        show.table(pd.DataFrame({"a": [1], "b": [2]}), "tab-x", "A caption.", align=align)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1234.56, "1,235"),
+        (100.0, "100"),
+        (0.0, "0.00"),
+        (-0.0625, "−0.0625"),
+        (1.5e-7, r"$1.50 \times 10^{-7}$"),
+        (-2.5e9, r"$-2.50 \times 10^{9}$"),
+        (2020, "2020"),
+        ("two\nlines", "two<br>lines"),
+        ("a | b", r"a \| b"),
+        (r"$|x| + \|y\|$ | z", r"$\vert{}x\vert{} + \Vert{}y\Vert{}$ \| z"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_cell_is_written(value, text):
+    assert table({"a": [value]})[2] == f"| {text} |"
+
+
+def test_index_is_shown_when_asked():
+    frame = pd.DataFrame({"x": [1]}, index=pd.Index(["row"], name="name"))
+    assert table(frame)[0] == "| x |"
+    assert table(frame, index=True)[0] == "| name | x |"
+
+
+def test_an_empty_table_is_rejected():
+    with pytest.raises(ValueError, match="tab-x needs rows"):
+        show.table(pd.DataFrame({"a": []}), "tab-x", "A caption.")
+
+
+# Figures -----------------------------------------------------------------------------------
+
+
+def draw(folder):
+    fig, ax = plt.subplots(figsize=(3, 2))
+    ax.scatter([1, 2], [3, 4], label="$N^2$")
+    ax.legend()
+    return shown(show.figure, fig, "fig-x", "A caption.", "Two points.", folder)
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path):
+    for folder in ("one", "two"):
+        draw(tmp_path / folder)
+    for form in ("svg", "pdf", "png"):
+        one, two = ((tmp_path / name / f"fig-x.{form}").read_bytes() for name in ("one", "two"))
+        assert one == two
+        assert b"Date" not in one
+
+
+def test_a_figure_is_closed_and_says_where_it_is(tmp_path):
+    thing = draw(tmp_path)
+    assert plt.get_fignums() == []
+    assert thing.data["image/png"]
+    facts = thing.metadata["report"]
+    assert facts["file"] == str(tmp_path / "fig-x")
+    assert (facts["alt"], facts["width_in"]) == ("Two points.", 3.0)
+
+
+def test_no_path_of_this_machine_is_kept_of_figures_in_the_repository(tmp_path, monkeypatch):
+    monkeypatch.setattr(show, "ROOT", tmp_path)
+    facts = draw(tmp_path / "figures" / "smoke").metadata["report"]
+    assert facts["file"] == "figures/smoke/fig-x"
+
+
+# Listings and algorithms ---------------------------------------------------------------------
+
+
+def test_a_listing_is_the_source_as_it_stands():
+    def inner(x):
+        return 2 * x  # twice
+
+    text = shown(show.listing, inner, "lst-x", "A caption.").data["text/markdown"]
+    assert text == "~~~~ python\ndef inner(x):\n    return 2 * x  # twice\n~~~~"
+
+
+def test_a_listing_may_be_a_text():
+    text = shown(show.listing, "a: 1\n", "lst-x", "A caption.", language="yaml")
+    assert text.data["text/markdown"] == "~~~~ yaml\na: 1\n~~~~"
+
+
+def test_an_algorithm_is_numbered_and_indented():
+    lines = ["**for** $i$ **do**", "    $S$ ▷ state", "        deep"]
+    text = shown(show.algorithm, lines, "alg-x", "A caption.").data["text/markdown"]
+    assert text == "1. **for** $i$ **do**\n2. &emsp;$S$ ▷ state\n3. &emsp;&emsp;deep"
+
+
+def test_odd_indentation_is_rejected():
+    with pytest.raises(ValueError, match="Indent line 2 of alg-x by four blanks"):
+        show.algorithm(["a", "  b"], "alg-x", "A caption.")
+
+
+# All ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", ["x", "tab-x", "fig-X y", "alg-"])
+def test_a_wrong_id_is_rejected(id):
+    with pytest.raises(ValueError, match="Choose one such as alg-growth"):
+        show.algorithm(["a"], id, "A caption.")
+
+
+def test_a_caption_and_an_alternative_text_are_needed(tmp_path):
+    with pytest.raises(ValueError, match="lst-x has no caption"):
+        show.listing("x", "lst-x", " ")
+    with pytest.raises(ValueError, match="fig-x has no alternative text"):
+        show.figure(plt.figure(), "fig-x", "A caption.", "", tmp_path)
+    plt.close("all")
