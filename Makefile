@@ -13,7 +13,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test test-cluster lab report reference bench peers clean
+.PHONY: help setup lint test test-cluster test-browser lab report reference bench peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -34,6 +34,10 @@ test: lint ## check style and format, then run all tests
 test-cluster: setup ## run a sweep through a real Slurm on this machine (Debian, root)
 	$(BIN)/pip install --quiet -c constraints.txt snakemake-executor-plugin-slurm
 	$(BIN)/python tests/cluster/run.py $(ARGS)
+
+test-browser: setup ## run every notebook in JupyterLab, in a real Chromium: minutes
+	$(BIN)/pip install --quiet -c constraints.txt selenium
+	$(BIN)/python tests/browser/run.py $(ARGS)
 
 lab: setup ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)

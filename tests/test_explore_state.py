@@ -39,6 +39,6 @@ def test_the_widget_redraws_when_the_slider_moves():
 def test_without_a_reader_who_clicks_there_is_a_picture_of_the_last_token(monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     figure = explore_state.state_explorer(S, Z, OUT)
-    assert [axes.get_title() for axes in figure.axes][0] == "$S_{5}$"
+    assert figure.axes[0].get_title() == "$S_{5}$"
     monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
     assert explore_state.state_explorer(S, Z, OUT).children

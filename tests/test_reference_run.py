@@ -20,10 +20,10 @@ DRAWN = ("image/png", "text/html", "text/markdown")
 def test_the_verdicts_follow_from_the_rows():
     found = run.load_run("reference", fresh=False).verdicts
     stored = json.loads((REFERENCE / "verdicts.json").read_text())["claims"]
-    assert {id: v["outcome"] for id, v in stored.items()} == {k: v.outcome for k, v in found.items()}
-    assert {id: v["evidence"] for id, v in stored.items()} == {
-        k: v.evidence for k, v in found.items()
-    }
+    for what in ("outcome", "evidence"):
+        assert {id: one[what] for id, one in stored.items()} == {
+            id: getattr(one, what) for id, one in found.items()
+        }
 
 
 def test_the_rows_were_measured_by_the_present_source():

@@ -70,12 +70,15 @@ def test_ratios_are_taken_at_the_longest_length_of_both(table):
 
 
 def test_settings_are_kept_apart(table):
-    other = pd.DataFrame(rows("linear", 2.0, 1.5, causal=False))
-    found = tables.exponents(pd.concat([table, other]), 1)
-    values = found[(found["contender"] == "linear") & (found["quantity"] == "time_ms")]
-    assert dict(zip(values["causal"], values["value"].round(6), strict=True)) == {
-        True: 1, False: 1.5
-    }  # fmt: skip
+    other = rows("linear", 2.0, 1.5, causal=False) + rows("authors", 6.0, 1.5, causal=False)
+    found = tables.key_numbers(pd.concat([table, pd.DataFrame(other)]), 1)
+    times = (
+        found[found["quantity"] == "time_ms"]
+        .set_index(["number", "contender", "causal"])
+        .sort_index()
+    )
+    assert times["value"]["exponent", "linear"].to_dict() == pytest.approx({True: 1, False: 1.5})
+    assert times["value"]["ratio", "authors"].to_dict() == pytest.approx({True: 2.5, False: 3})
 
 
 def test_the_share_is_one_when_all_runs_as_fast_as_a_large_product(table):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -62,8 +63,14 @@ def new_project(folder: Path) -> Path:
     return folder
 
 
+def heed_ctrl_c() -> None:
+    """A process that was started in the background ignores it, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(project: Path, *typed: str, **options) -> subprocess.Popen:
     """``replication ...`` in that project."""
+    options = {"preexec_fn": heed_ctrl_c} | options
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     env = os.environ | {"PYTHONPATH": str(project)}
     command = [sys.executable, "-m", "replication", *typed]

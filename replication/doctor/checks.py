@@ -133,7 +133,7 @@ def _kernel() -> Check:
     remedy = f"{sys.executable} -m ipykernel install --sys-prefix"
     try:
         manager, client = start_new_kernel(
-            startup_timeout=60, kernel_name="python3", extra_arguments=["--log-level=ERROR"]
+            startup_timeout=60, kernel_name="python3", extra_arguments=["--log-level=CRITICAL"]
         )
     except (NoSuchKernel, RuntimeError, OSError) as error:
         return Check("notebook kernel", False, True, f"it does not start: {error}", remedy)

@@ -34,7 +34,7 @@ WIDTH = 6.3
 
 def use_style() -> None:
     """Set seaborn's and matplotlib's defaults; call once, before the first figure."""
-    sns.set_theme(context="paper", style="ticks", palette="colorblind")
+    sns.set_theme(context="paper", style="ticks", palette="colorblind", font="DejaVu Sans")
     mpl.rcParams.update(
         {
             "figure.figsize": (WIDTH, 3.2),

@@ -46,7 +46,7 @@ def run(notebook: Path, parameters: dict, out: Path) -> Path:
             papermill.execute_notebook(
                 str(notebook), str(partial(out)), parameters, cwd=str(notebook.parent),
                 kernel_name="python3", progress_bar=sys.stderr.isatty(),
-                extra_arguments=["--log-level=ERROR"],
+                extra_arguments=["--log-level=CRITICAL"],
             )  # fmt: skip
     except (PapermillExecutionError, DeadKernelError) as error:
         what = failure(partial(out), str(error))

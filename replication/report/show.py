@@ -36,6 +36,7 @@ MISSING = {"", "-", "–", "—"}
 
 def figure(fig: Figure, id: str, caption: str, alt: str, folder: Path) -> None:
     """Save a figure as folder/id in three forms and show it; ``alt`` says what one sees in it."""
+    _check("figure", id, caption)
     if not alt.strip():
         raise ValueError(f"The figure {id} has no alternative text. Say in alt what one sees.")
     pictures = {form: _draw(fig, id, form) for form in UNDATED}
@@ -93,7 +94,7 @@ def algorithm(lines: Sequence[str], id: str, caption: str) -> None:
     _show("algorithm", id, caption, {"text/markdown": "\n".join(steps)})
 
 
-def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
+def _check(kind: str, id: str, caption: str) -> None:
     if not re.fullmatch(PREFIXES[kind] + r"[a-z0-9-]+", id):
         raise ValueError(
             f"{id!r} cannot be the id of a {kind}. Choose one such as {PREFIXES[kind]}growth, "
@@ -101,6 +102,10 @@ def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
         )
     if not caption.strip():
         raise ValueError(f"The {kind} {id} has no caption. Say what it shows.")
+
+
+def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
+    _check(kind, id, caption)
     facts = {"kind": kind, "id": id, "caption": " ".join(caption.split()), **more}
     display(data, raw=True, metadata={"report": facts})
     legend = f"**{kind.capitalize()}** `{id}`. {facts['caption']}"

@@ -155,18 +155,27 @@ def _signal(member: psutil.Process, number: int) -> None:
 @contextmanager
 def browser(program: str, driver: str) -> Iterator[Chrome]:
     """A Chromium of one's own, which is gone afterwards."""
-    options, service = ChromeOptions(), ChromeService(driver)
-    options.binary_location = program
-    for argument in ("headless=new", "window-size=1500,1000", "no-proxy-server",
-                     "disable-dev-shm-usage", *["no-sandbox"] * (os.geteuid() == 0)):  # fmt: skip
-        options.add_argument(f"--{argument}")
-    page = Chrome(options, service)
+    service = ChromeService(driver, popen_kw={"start_new_session": True})  # deaf to Ctrl-C
+    page = Chrome(_options(program), service)
     family = psutil.Process(service.process.pid).children(recursive=True)
     try:
         page.set_page_load_timeout(180)
         page.set_script_timeout(60)
         yield page
     finally:
-        page.quit()
-        for member in psutil.wait_procs(family, timeout=20)[1]:
-            _signal(member, signal.SIGKILL)
+        try:
+            page.quit()
+        finally:
+            for member in psutil.wait_procs(family, timeout=20)[1]:
+                _signal(member, signal.SIGKILL)
+
+
+def _options(program: str) -> ChromeOptions:
+    options = ChromeOptions()
+    options.binary_location = program
+    arguments = ["headless=new", "window-size=1500,1000", "no-proxy-server"]
+    arguments += ["disable-dev-shm-usage"]  # a container has little of it
+    arguments += ["no-sandbox"] if os.geteuid() == 0 else []  # which root cannot have
+    for argument in arguments:
+        options.add_argument(f"--{argument}")
+    return options

@@ -30,8 +30,9 @@ COUNT_BARS = """
         .observe(document.body, {childList: true, subtree: true});
 """
 SHOWN = """
-    const images = [...document.querySelectorAll(".jp-Notebook .jp-OutputArea-output img")];
-    return images.filter(image => image.complete && image.naturalWidth > 0).length;
+    const figures = ".jp-Notebook .jp-OutputArea-output img:not(.widget-image)";
+    return [...document.querySelectorAll(figures)]
+        .filter(image => image.complete && image.naturalWidth > 0).length;
 """
 PICTURE = """
     const [done, image] = [arguments[0], document.querySelector(".jp-Notebook img.widget-image")];
