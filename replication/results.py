@@ -92,13 +92,19 @@ def to_json(content: dict) -> bytes:
 
 
 def commit() -> str:
-    """The commit that is checked out, with a + if files differ from it; "unknown" without git."""
+    """The commit that is checked out, with a + if files beside results differ from it.
+
+    "unknown" without git.
+    """
     git = ["git", "-C", str(ROOT)]
     try:
         head = subprocess.run(
             [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
         )
-        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
+        made = [f":!{folder}" for folder in ("results", "figures", "paper/report.pdf")]
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "--", ".", *made], capture_output=True, text=True
+        )
     except OSError:
         return "unknown"
     if head.returncode:
