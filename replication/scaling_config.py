@@ -109,7 +109,12 @@ PROFILES_OWN = {
         "cell_seconds": Choice(24.0, "textbook softmax as far as N = 4096, in 2.5 s a call"),
     },
     "reference": {
-        "seconds": Choice(600.0, "ten minutes, for the rounds that count and as many more as fit"),
+        "contenders": Choice(tuple(c for c in CONTENDERS if c != "lsh-8"), TIME),
+        "tokens": Choice(2048, TIME),
+        "model_contenders": Choice(("linear", "softmax", "softmax-textbook"), TIME),
+        "model_lengths": Choice(doubling(3, 8), "the earlier replication's, and two doublings on"),
+        "seconds": Choice(660.0, "eleven minutes, for the rounds that count and more where they "
+                          "fit"),
         "cell_seconds": Choice(45.0, "textbook softmax as far as N = 4096, where the paper's ends"),
     },
     "paper": {

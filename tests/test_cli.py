@@ -2,7 +2,6 @@
 
 import json
 
-import nbformat
 import pytest
 
 from replication import notebooks
@@ -21,30 +20,6 @@ from replication.cli import main
 def test_a_wrong_command_is_explained_before_anything_runs(typed, said, capsys):
     assert main(typed) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_failing_cell_is_named_and_earlier_output_is_kept(tmp_path, monkeypatch):
-    book = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]}),
-            nbformat.v4.new_code_cell("1 / (x - 1)"),
-        ]
-    )
-    book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    source = tmp_path / "07_broken.ipynb"
-    nbformat.write(book, source)
-    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
-    with pytest.raises(ValueError, match="ZeroDivisionError: division by zero"):
-        notebooks.run(source, {}, tmp_path / "out.ipynb")
-    assert (tmp_path / "out.ipynb").exists()
-    notebooks.run(source, {"x": 3}, tmp_path / "out.ipynb")
-
-
-def test_a_page_contains_its_figures(tmp_path):
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title $x^2$")])
-    path = tmp_path / "a.ipynb"
-    nbformat.write(book, path)
-    assert "Title" in notebooks.to_html(path).read_text()
 
 
 @pytest.mark.parametrize("notebook", notebooks.every(), ids=lambda path: path.stem)

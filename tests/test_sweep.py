@@ -69,6 +69,9 @@ def test_values_may_join_a_sweep_but_points_that_were_run_are_not_lost(notebook,
     assert sweep.load(tmp_path / "s") == grid("a", "b", "c")
     with pytest.raises(ValueError, match=r"holds another sweep: trial\.ipynb"):
         sweep.save(grid("b", "c"))
+    (tmp_path / "s" / "plan.json").write_text('{"notebook": ')
+    with pytest.raises(ResultsError, match=r"plan\.json cannot be read .*Delete it"):
+        sweep.save(grid("a", "b"))
 
 
 NASTY = [

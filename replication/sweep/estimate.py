@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -26,13 +28,19 @@ def estimate(sweep: Sweep, workers: int = 1) -> Estimate | None:
     """None: nothing like it was run yet, and the first points must tell."""
     if own := durations(sweep):
         return Estimate(mean(own), f"the mean of {len(own)} finished points of this sweep")
-    for folder in sorted(SWEEPS.glob("*/plan.json"), key=lambda path: -path.stat().st_mtime):
-        other = load(folder.parent)
+    for other in _others():
         alike = (other.notebook, other.fixed) == (sweep.notebook, sweep.fixed)
         if alike and (found := durations(other)):
             origin = f"the mean of {len(found)} points of the sweep {other.folder.name}"
             return Estimate(mean(found), origin)
     return _trial(sweep, workers) if sweep.notebook.name[:2] in TRIALS else None
+
+
+def _others() -> Iterator[Sweep]:
+    """All sweeps that can be read, the latest first."""
+    for path in sorted(SWEEPS.glob("*/plan.json"), key=lambda path: -path.stat().st_mtime):
+        with suppress(results.ResultsError):
+            yield load(path.parent)
 
 
 def announce(sweep: Sweep, waiting: int, workers: int, at_once: int | None) -> None:
@@ -51,9 +59,9 @@ def _forecast(found: Estimate | None, waiting: int, at_once: int | None) -> str:
     if found is None:
         return "Nothing like it was run here yet: how long it takes will show with the first point."
     rounds = math.ceil(waiting / (at_once or 1))
-    spread = "one after the other" if at_once is None else f"{min(at_once, waiting)} at a time"
+    spread = f"with {min(at_once, waiting)} at a time" if at_once else "if one follows the other"
     return (
-        f"About {in_words(rounds * found.seconds)}, {spread}: {in_words(found.seconds)} a point, "
+        f"About {in_words(rounds * found.seconds)} {spread}: {in_words(found.seconds)} a point, "
         f"by {found.origin}. Points differ."
     )
 

@@ -99,9 +99,15 @@ def _check_agreement(sweep: Sweep) -> None:
 
 def load(folder: Path) -> Sweep:
     """The sweep that is in a folder."""
-    plan = json.loads((folder / "plan.json").read_text())
-    notebook = Path(os.path.normpath(results.ROOT / plan["notebook"]))
-    return Sweep(**plan | {"folder": Path(folder), "notebook": notebook})
+    try:
+        plan = json.loads((folder / "plan.json").read_text())
+        notebook = Path(os.path.normpath(results.ROOT / plan["notebook"]))
+        return Sweep(**plan | {"folder": folder, "notebook": notebook})
+    except (ValueError, TypeError, KeyError) as error:
+        raise results.ResultsError(
+            f"{folder / 'plan.json'} cannot be read ({error}). Delete it, then call the same sweep "
+            "again: the points that were run are found by their names."
+        ) from error
 
 
 def plain(value: Any) -> Any:
