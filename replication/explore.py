@@ -108,7 +108,8 @@ def crossover_widget(
 ) -> ipywidgets.VBox:
     """Menus, the picture and the sentence that answer what the menus ask."""
     menus = {name: _menu(text) for name, text in (SETTING | ASKED).items()}
-    picture, sentence = ipywidgets.Image(format="png"), ipywidgets.HTML()
+    picture = ipywidgets.Image(format="png", layout={"width": "720px", "max_width": "100%"})
+    sentence = ipywidgets.HTML()
 
     def redraw(_=None) -> None:
         wish = {name: menu.value for name, menu in menus.items()}
@@ -119,7 +120,8 @@ def crossover_widget(
             menu.value, menu.disabled = chosen[name], len(offers[name]) == 1
             menu.observe(redraw, "value")
         figure, found = view(rows, contender, chosen, level)
-        picture.value, sentence.value = png(figure), f"{found.sentence(labels)}."
+        picture.value, text = png(figure), found.sentence(labels)
+        sentence.value = f"{text[0].upper()}{text[1:]}."
 
     for menu in menus.values():
         menu.observe(redraw, "value")
@@ -139,7 +141,7 @@ def _word(name: str, value: Any, labels: Labels) -> str:
 
 def png(figure: Figure) -> bytes:
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=figure.dpi)
+    figure.savefig(buffer, format="png")
     return buffer.getvalue()
 
 

@@ -80,7 +80,7 @@ def test_the_widget_answers_what_its_menus_ask():
     rows = comparable([run()], "linear")
     _, picture, sentence = crossover_widget(rows, "linear", LABELS).children
     found = measured_crossover(rows, "linear", "softmax")
-    assert sentence.value == f"{found.sentence(LABELS)}."
+    assert sentence.value == f"L{found.sentence(LABELS)[1:]}."
     assert bytes(picture.value).startswith(b"\x89PNG")
 
 
@@ -92,7 +92,7 @@ def test_a_new_choice_redraws_picture_and_sentence():
     menus(widget)["heads"].value = 4
     assert picture.value != before[0]
     found = measured_crossover(other, "linear", "softmax")
-    assert sentence.value == f"{found.sentence(LABELS)}."
+    assert sentence.value == f"L{found.sentence(LABELS)[1:]}."
     menus(widget)["heads"].value = 8
     assert (picture.value, sentence.value) == before
 

@@ -141,16 +141,19 @@ def test_a_damaged_or_missing_table_is_told(notebook, tmp_path):
 
 
 def test_a_trial_tells_how_long_a_real_sweep_takes_and_its_table_is_tidy(project):
-    number = "03"
-    (source,) = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    (source,) = (ROOT / "notebooks").glob("03_*.ipynb")
     (project / "notebooks").mkdir()
     shutil.copy(source, project / "notebooks")
-    said = call(project, "sweep", number, "--profile", "smoke", "-p", "setting", "paper",
-                "-p", "attentions", "linear", "softmax", "-p", "lengths", "8", "-p", "seeds", "0",
-                "-p", "steps", "4", "--cores", "2", "--name", "real")  # fmt: skip
-    assert "by a trial of 3 updates of attentions_softmax-" in said
+    said = call(project, "sweep", "03", "--profile", "smoke", "-p", "setting", "paper", "-p",
+                "attentions", "linear", "-p", "lengths", "8", "-p", "seeds", "[0, 1]", "-p",
+                "steps", "4", "--cores", "2", "--name", "real")  # fmt: skip
+    assert "by a trial of 3 updates of attentions_linear-lengths_8-" in said
     table = pd.read_csv(project / "results/sweeps/real/table.csv")
-    assert table.attention.tolist() == table.attentions.tolist() == ["linear", "softmax"]
-    assert set(table.setting) == {"paper"}
+    given = table[["profile", "setting", "attentions", "lengths", "seeds", "steps"]]
+    assert given.to_dict("records") == [
+        {"profile": "smoke", "setting": "paper", "attentions": "linear", "lengths": 8,
+         "seeds": "[0, 1]", "steps": 4}
+    ] * 2  # fmt: skip
+    assert table.seed.tolist() == [0, 1]
     assert (table.updates == 4).all()
     assert (table.final_loss > 0).all()

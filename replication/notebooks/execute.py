@@ -1,5 +1,6 @@
 """Run a notebook by papermill, and tell why one failed."""
 
+import logging
 import os
 import re
 import sys
@@ -51,6 +52,9 @@ def run(notebook: Path, parameters: dict, out: Path) -> Path:
     except (PapermillExecutionError, DeadKernelError) as error:
         what = failure(partial(out), str(error))
         raise NotebookError(f"{what}The notebook up to there: {partial(out)}") from None
+    except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # that its kernel died is no news
+        raise
     os.replace(partial(out), out)
     return out
 

@@ -112,9 +112,13 @@ def started(project: Path, home: Path, log: Path) -> Iterator[Lab]:
 
 
 def _make_lab(port: int) -> list[str]:
-    """.venv is the one that runs this, so nothing is set up in the copy."""
+    """.venv is the one that runs this, so nothing is set up in the copy.
+
+    Should nobody be left to end the server, it ends by itself when nothing has happened for long.
+    """
     arguments = f"--no-browser --ip=127.0.0.1 --port={port} --ServerApp.port_retries=0"
-    arguments += " --LabApp.expose_app_in_browser=True"
+    arguments += " --LabApp.expose_app_in_browser=True --MappingKernelManager.cull_idle_timeout=600"
+    arguments += " --ServerApp.shutdown_no_activity_timeout=900"
     arguments += " --allow-root" if os.geteuid() == 0 else ""
     return ["make", "-o", "setup", "lab", f"BIN={sys.prefix}/bin", f"ARGS={arguments}"]
 
