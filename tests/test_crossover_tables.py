@@ -77,7 +77,9 @@ def test_ratio_and_crossover_agree_on_who_is_cheaper():
 # Tables ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("estimate", "fewest"), FEWEST.items(), ids=lambda x: str(x))
+@pytest.mark.parametrize(
+    ("estimate", "fewest"), FEWEST.items(), ids=lambda x: getattr(x, "__name__", str(x))
+)
 def test_the_fewest_lengths_are_those_that_an_estimate_asks_for(estimate, fewest):
     names = ["linear", "softmax"] if "crossover" in estimate.__name__ else ["linear"]
     names = ["linear", "softmax"] if estimate.__name__ == "earlier_method" else names
