@@ -166,8 +166,8 @@ def test_the_reference_covers_the_paper_s_lengths_and_the_earlier_ones():
     found = {(g.subject, g.N): g.batch for g in groups(PROFILES["reference"])}
     assert {("layer", 2**i) for i in range(3, 17)} <= set(found)
     assert [found["earlier", N] for N in (8, 16, 32, 64)] == [8] * 4
-    assert [found["paper", N] for N in (8, 16, 32, 64)] == [64] * 4
-    assert [found["layer", N] for N in (8, 512, 4096)] == [512, 8, 1]
+    assert [found["paper", N] for N in (8, 16, 32, 64)] == [64, 64, 32, 16]
+    assert [found["layer", N] for N in (8, 512, 4096)] == [128, 2, 1]
 
 
 @pytest.mark.parametrize(

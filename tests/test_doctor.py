@@ -1,5 +1,6 @@
 """What this machine can do is tried; how long a profile takes is reckoned from real steps."""
 
+import sys
 from dataclasses import asdict
 
 import pandas as pd
@@ -8,8 +9,9 @@ import pytest
 from replication import doctor, results
 from replication.cli import main
 from replication.config import ORIGINS, PROFILES
-from replication.doctor import checks
 from replication.doctor.durations import _basis, _work, training_seconds
+
+checks = sys.modules["replication.doctor.checks"]  # the room has a function of that name
 
 
 def test_the_doctor_tries_everything_and_finds_what_a_test_needs(capsys):

@@ -70,6 +70,7 @@ def _rate(folder: Path) -> float | None:
 def _step_times(runs: pd.DataFrame, facts: dict) -> pd.DataFrame:
     """Of every run what a step took, and the size of its work."""
     shared = {field.name: facts["config"][field.name] for field in fields(Numbers)}
+    shared["betas"] = tuple(shared["betas"])  # JSON knows lists only
     rows = []
     for row in runs[runs.updates > 0].itertuples():
         run = Run(**shared, attention=row.attention, length=row.length, seed=row.seed)

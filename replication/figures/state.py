@@ -15,10 +15,11 @@ def memory(S: np.ndarray, Z: np.ndarray, out: np.ndarray, i: int) -> Figure:
     figure = Figure(figsize=(WIDTH, 2.6))
     panels = figure.subplots(1, 4, width_ratios=[1.3, 1.3, 0.8, 0.8])
     added = S[i - 1] - (S[i - 2] if i > 1 else 0)
-    _matrix(panels[0], S[i - 1], np.abs(S).max(), f"$S_{{{i}}}$")
-    _matrix(panels[1], added, np.abs(S).max(), rf"added: $\phi(K_{{{i}}}) V_{{{i}}}^T$")
-    _bars(panels[2], Z[i - 1], (0, 1.05 * Z.max()), f"$Z_{{{i}}}$", "feature")
-    widest = 1.05 * np.abs(out).max()
+    largest = float(np.abs(S).max())
+    _matrix(panels[0], S[i - 1], largest, f"$S_{{{i}}}$")
+    _matrix(panels[1], added, largest, rf"added: $\phi(K_{{{i}}}) V_{{{i}}}^T$")
+    _bars(panels[2], Z[i - 1], (0.0, 1.05 * float(Z.max())), f"$Z_{{{i}}}$", "feature")
+    widest = 1.05 * float(np.abs(out).max())
     _bars(panels[3], out[i - 1], (-widest, widest), f"$V'_{{{i}}}$", "value")
     return figure
 
