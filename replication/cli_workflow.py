@@ -185,7 +185,7 @@ def _render(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from replication import doctor
 
-    checks = doctor.checks()
-    print(doctor.table(checks))
+    found = doctor.examine()
+    print(doctor.table(found))
     print(doctor.durations())
-    return int(any(check.is_needed and not check.is_fine for check in checks))
+    return int(any(check.is_needed and not check.is_fine for check in found))

@@ -38,12 +38,17 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def save(folder: Path, name: str, rows: pd.DataFrame, provenance: dict) -> Path:
-    """Write folder/name.csv and, before it, folder/name.json. Returns the CSV's path."""
+def save(
+    folder: Path, name: str, rows: pd.DataFrame, provenance: dict, digits: int | None = None
+) -> Path:
+    """Write folder/name.csv and, before it, folder/name.json. Returns the CSV's path.
+
+    ``digits`` keeps so many significant ones of every float, where rows are many.
+    """
     if rows.empty:
         raise ResultsError(f"There are no rows to save as {folder / name}.csv.")
     buffer = BytesIO()
-    rows.to_csv(buffer, index=False)
+    rows.to_csv(buffer, index=False, float_format=digits and f"%.{digits}g")
     write_whole(folder / f"{name}.json", to_json(provenance))
     write_whole(folder / f"{name}.csv", buffer.getvalue())
     return folder / f"{name}.csv"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-STORES = {PACKAGE / "results.py", PACKAGE / "sources.py"}
-"""What only stores and looks up, and has no part in a number."""
+APART = {PACKAGE / name for name in ("results.py", "sources.py", "config/numbers.py")}
+"""What only stores and looks up, and the numbers of the copy task's profiles: those that a run had
+are recorded with it and part of its name, so others make another run, not a stale one."""
 
 
 def files(*rooms: str) -> list[Path]:
@@ -18,7 +19,7 @@ def files(*rooms: str) -> list[Path]:
     waiting, found = [path for room in rooms for path in _room(room)], set()
     while waiting:
         path = waiting.pop()
-        if path not in found and path not in STORES:
+        if path not in found and path not in APART:
             found.add(path)
             waiting.extend(_imported(path))
     return sorted(found)

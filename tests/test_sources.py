@@ -19,7 +19,7 @@ def package(tmp_path, monkeypatch):
     (root / "runs.py").write_text("import replication.train\n")
     (root / "figures.py").write_text("from replication.attention.heart import f\n")
     monkeypatch.setattr(sources, "PACKAGE", root)
-    monkeypatch.setattr(sources, "STORES", {root / "results.py"})
+    monkeypatch.setattr(sources, "APART", {root / "results.py"})
     return root
 
 
@@ -57,5 +57,6 @@ def test_an_unknown_room_is_named():
 
 def test_training_rests_on_attention_but_not_on_figures():
     found = names("runs")
-    assert {"attention/causal_sums.py", "config/numbers.py", "train.py"} <= set(found)
-    assert not [name for name in found if name.startswith(("figures", "cli", "results"))]
+    assert {"attention/causal_sums.py", "config/experiment.py", "train.py"} <= set(found)
+    others = ("figures", "cli", "results", "config/numbers")
+    assert not [name for name in found if name.startswith(others)]

@@ -128,6 +128,7 @@ COMMON = {
 CHOICES = {
     ("paper", "paper"): {},
     ("paper", "reference"): {
+        "attentions": Choice(("softmax", "linear"), "LSH would take longer than both together"),
         "lengths": Choice((64,), SPEED),
         "steps": Choice(2600, SPEED),
         "lr_drop_after": Choice(2100, "lets the last fifth of a shorter run settle"),

@@ -31,7 +31,7 @@ class Check(NamedTuple):
     remedy: str = ""
 
 
-def checks() -> list[Check]:
+def examine() -> list[Check]:
     return [check() for check in CHECKS]
 
 

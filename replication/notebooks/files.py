@@ -14,6 +14,9 @@ from replication.results import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "build"
+PROFILES, NUMBERS = (
+    sources.PACKAGE / "config" / f"{name}.py" for name in ("experiment", "numbers")
+)
 TIMED = ("04",)
 """Notebooks that read the clock: nothing may run beside them."""
 
@@ -53,8 +56,12 @@ def role(notebook: Path) -> str:
 
 
 def source_files(notebook: Path) -> list[Path]:
-    """The files of the package that a notebook imports, and all that they import."""
-    return sources.files(*sorted(set(_rooms(notebook))))
+    """The files of the package that a notebook imports, and all that they import.
+
+    With the profiles' numbers: others make no row stale, but ask the notebook for other rows.
+    """
+    found = sources.files(*sorted(set(_rooms(notebook))))
+    return sorted({*found, NUMBERS}) if PROFILES in found else found
 
 
 def _rooms(notebook: Path) -> Iterator[str]:
