@@ -27,7 +27,8 @@ def converges(evidence: Evidence, setting: str) -> Verdict:
 
 def does_not_converge(evidence: Evidence, setting: str) -> Verdict:
     found = converges(evidence, setting)
-    return found._replace(outcome=REVERSE[found.outcome])
+    said = f"By the rule of C1, at each length: {found.evidence}"
+    return found._replace(outcome=REVERSE[found.outcome], evidence=said)
 
 
 def ends_lower(evidence: Evidence, setting: str, opponent: str) -> Verdict:
