@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -122,10 +123,24 @@ def _pandoc() -> Check:
 
 
 def _slurm() -> Check:
-    plugin, sbatch = find_spec("snakemake_executor_plugin_slurm"), shutil.which("sbatch")
-    found = f"{sbatch or 'no sbatch'}, {'plugin' if plugin else 'no plugin'}"
+    plugin = find_spec("snakemake_executor_plugin_slurm") is not None
+    found = f"{_cluster()}, {'with' if plugin else 'without'} Snakemake's plugin"
     remedy = "for --executor slurm: a cluster's login node, and pip install -e .[cluster]"
-    return Check("Slurm", bool(plugin and sbatch), False, found, remedy)
+    return Check("Slurm", plugin and "partition" in found, False, found, remedy)
+
+
+def _cluster() -> str:
+    if not shutil.which("sinfo"):
+        return "no sinfo"
+    try:
+        asked = subprocess.run(SINFO, capture_output=True, text=True, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "no cluster answers"
+    partitions = asked.stdout.split()
+    return f"partition {', '.join(partitions)}" if partitions else "no cluster answers"
+
+
+SINFO = ("sinfo", "--noheader", "--format=%P")
 
 
 def _kernel() -> Check:
