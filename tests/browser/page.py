@@ -22,7 +22,7 @@ CELLS = """
         figures: parts(cell.model.outputs).filter(drawn).length, error: error(cell.model.outputs),
     }));
 """
-IDLE = "return window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
+IDLE = "return window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status"
 COUNT_BARS = """
     window.bars = 0;
     const count = () => document.querySelectorAll(".jp-Notebook .widget-hprogress").length;
