@@ -6,9 +6,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from replication.benchmark import measured
+from replication.benchmark.limits import NARROW
 from replication.crossover import Measured, measured_crossover
 from replication.crossover.estimate import rounded
-from replication.scaling_config import NARROW, Scaling
+from replication.scaling_config import Scaling
 
 FUSED, TEXTBOOK = "softmax", "softmax-textbook"
 LABELS = {

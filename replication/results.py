@@ -70,6 +70,12 @@ def load(folder: Path, name: str, remedy: str) -> tuple[pd.DataFrame, dict]:
         ) from error
 
 
+def load_parts(folder: Path, name: str, parts: Iterable[str], remedy: str) -> pd.DataFrame:
+    """The rows of a table that was saved in parts, name-part.csv, below one another."""
+    tables = (load(folder, f"{name}-{part}", remedy)[0] for part in parts)
+    return pd.concat(tables, ignore_index=True)
+
+
 def append(path: Path, rows: Iterable[dict]) -> None:
     """Add rows to a CSV of the same columns, creating it if needed, and push them to disk."""
     frame = pd.DataFrame(list(rows))

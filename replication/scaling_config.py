@@ -11,21 +11,6 @@ from typing import Any
 
 from replication.config.numbers import PROFILE_NAMES, Choice
 from replication.config.validate import one_of, tidy
-from replication.crossover.estimate import FEWEST_ROUNDS
-
-NARROW = 0.10
-"""A ratio is known well enough when the 95 % interval of its median is at most this wide,
-relatively. Near a crossover the ratio changes about as N does, so N is known as well."""
-
-OVERHEAD_CALLS = 4
-"""Calls of a cell that are not kept: the first, one for FLOPs, one for memory, a warm-up."""
-
-FEWEST_CALLS = OVERHEAD_CALLS + FEWEST_ROUNDS
-MOST_ROUNDS = 60
-"""More rounds hardly narrow the interval of what is noisy after so many."""
-
-PATIENCE = 2.0
-"""A cell is given up when its first calls show that it would take so many times its budget."""
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 DIRECTIONS = ("forward", "training")
@@ -46,9 +31,11 @@ class Scaling:
     head_dim: int
     dtype: str
     tokens: int
+    samples: int
     models: tuple[str, ...]
     model_contenders: tuple[str, ...]
     model_lengths: tuple[int, ...]
+    model_tokens: int
     model_profile: str
     calibration: tuple[int, ...]
     seconds: float
@@ -71,12 +58,14 @@ COMMON = {
     "heads": Choice(8, "unstated in the paper; its memory fits 8 heads of 64"),
     "head_dim": Choice(64, "unstated in the paper; its memory fits 8 heads of 64"),
     "dtype": Choice("float32", "the type that the authors' kernel takes"),
-    "tokens": Choice(4096, "positions in a batch: batch = tokens / N, at least 1; enough to "
-                     "fill a CPU, and the published batch of both models up to N = 64"),
+    "tokens": Choice(2**12, "positions in a batch, which shrinks as 1/N, as in the paper, down "
+                     "to 1; the longest N of this profile, so that the batch shrinks up to it"),
+    "samples": Choice(64, "the largest batch, that of the paper's copy task"),
     "models": Choice(MODELS, "the paper's and the earlier replication's"),
     "model_contenders": Choice(("linear", "softmax", "softmax-textbook", "lsh-4"),
                                "those of the paper's Figure 2, softmax in both forms"),
     "model_lengths": Choice(doubling(3, 10), "the earlier replication's 8 to 64, and upwards"),
+    "model_tokens": Choice(1024, "positions in a batch of models, if the published batch has more"),
     "model_profile": Choice("paper", "the published sizes of the models"),
     "calibration": Choice((32, 256, 1024), "the three terms 1, N and N^2 each lead at one of them"),
     "memory_share": Choice(0.6, "of the free memory; the rest is for fragments and for others"),
@@ -91,6 +80,7 @@ PROFILES_OWN = {
         "heads": Choice(2, TIME),
         "head_dim": Choice(8, TIME),
         "tokens": Choice(64, TIME),
+        "model_tokens": Choice(64, TIME),
         "model_contenders": Choice(("linear", "softmax"), TIME),
         "model_lengths": Choice((8, 16), TIME),
         "model_profile": Choice("smoke", TIME),
@@ -99,26 +89,26 @@ PROFILES_OWN = {
         "cell_seconds": Choice(10.0, "never too short for a cell, so that all are measured"),
     },
     "quick": {
-        "contenders": Choice(tuple(c for c in CONTENDERS if c != "lsh-8"), TIME),
+        "contenders": Choice(tuple(c for c in CONTENDERS if c not in ("lsh-1", "lsh-8")), TIME),
         "lengths": Choice(doubling(3, 12), TIME),
         "causal": Choice((True,), TIME),
-        "tokens": Choice(1024, TIME),
-        "model_contenders": Choice(("linear", "softmax", "softmax-textbook"), TIME),
-        "model_lengths": Choice(doubling(3, 6), "the earlier replication's"),
-        "seconds": Choice(120.0, "a short wait"),
-        "cell_seconds": Choice(24.0, "textbook softmax as far as N = 4096, in 2.5 s a call"),
+        "models": Choice(("earlier",), "the one that its Table 1 has times of"),
+        "model_contenders": Choice(("linear", "softmax-textbook"), "those of its Table 1"),
+        "model_lengths": Choice(doubling(3, 6), "those of its Table 1"),
+        "seconds": Choice(185.0, "a short wait"),
+        "cell_seconds": Choice(30.0, "textbook softmax as far as N = 4096, in 3 s a call"),
     },
     "reference": {
         "contenders": Choice(tuple(c for c in CONTENDERS if c != "lsh-8"), TIME),
-        "causal": Choice((True,), TIME),
-        "tokens": Choice(1024, TIME),
+        "tokens": Choice(2**14, "so many that fixed buffers are small beside what grows with N"),
         "model_contenders": Choice(("linear", "softmax", "softmax-textbook"), TIME),
-        "model_lengths": Choice(doubling(3, 8), "the earlier replication's, and two doublings on"),
-        "seconds": Choice(420.0, "seven minutes, with nothing beside it"),
-        "cell_seconds": Choice(45.0, "textbook softmax as far as N = 4096, where the paper's ends"),
+        "model_lengths": Choice(doubling(3, 9), "the earlier replication's, and beyond"),
+        "seconds": Choice(2100.0, "35 minutes, with nothing beside it"),
+        "cell_seconds": Choice(75.0, "textbook softmax as far as N = 4096, where the paper's ends"),
     },
     "paper": {
         "tokens": Choice(2**16, "batch in proportion to 1/N up to the longest, as in the paper"),
+        "model_tokens": Choice(2**16, "the published batches at every length"),
         "seconds": Choice(4 * 3600.0, "for a GPU, or a night"),
         "cell_seconds": Choice(600.0, "what memory allows shall not fail for time"),
         "memory_share": Choice(0.9, "a GPU is seldom shared"),
@@ -190,7 +180,7 @@ def check(scaling: Scaling) -> Scaling:
     for name in ("lengths", "model_lengths", "calibration"):
         for length in getattr(s, name):
             _at_least("N", length, 1)
-    for name in ("heads", "head_dim", "tokens"):
+    for name in ("heads", "head_dim", "tokens", "samples", "model_tokens"):
         _at_least(name, getattr(s, name), 1)
     for name in ("seconds", "cell_seconds", "memory_share"):
         if not 0 < getattr(s, name) < float("inf"):

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-APART = {PACKAGE / name for name in ("results.py", "sources.py", "config/numbers.py")}
-"""What only stores and looks up, and the numbers of the copy task's profiles: those that a run had
-are recorded with it and part of its name, so others make another run, not a stale one."""
+STORES = ("results.py", "sources.py")
+NUMBERS = ("config/numbers.py", "scaling_config.py")
+APART = {PACKAGE / name for name in STORES + NUMBERS}
+"""What only stores and looks up, and the numbers of profiles: those that a run had are recorded
+with it and compared, so others make another run, not a stale one."""
 
 
 def files(*rooms: str) -> list[Path]:

@@ -15,10 +15,12 @@ from replication.benchmark import (
     predictor,
     skipped_rows,
 )
+from replication.benchmark.limits import FEWEST_CALLS, FEWEST_ROUNDS
 from replication.benchmark.run import allowance
 from replication.contenders import Cell, runners
+from replication.crossover import estimate
 from replication.measure import peak_bytes
-from replication.scaling_config import FEWEST_CALLS, PROFILES, reasons, resolve
+from replication.scaling_config import PROFILES, reasons, resolve
 
 CPU = torch.device("cpu")
 LAYERS_ONLY = resolve(
@@ -42,6 +44,10 @@ def test_all_is_planned_when_there_is_enough_of_everything():
     assert set(table["status"]) == {"planned"}
     assert len(table) == 2 * 3
     assert (table["predicted_seconds"] == table["predicted_call_ms"] / 1e3 * FEWEST_CALLS).all()
+
+
+def test_the_fewest_rounds_are_enough_for_an_interval_of_the_crossover():
+    assert FEWEST_ROUNDS >= estimate.FEWEST_ROUNDS
 
 
 def test_what_needs_too_much_memory_is_skipped_and_says_so():
@@ -68,20 +74,26 @@ def kept(table: pd.DataFrame) -> dict[str, list[int]]:
     return table[table["status"] == "planned"].groupby("contender")["N"].agg(list).to_dict()
 
 
-def test_every_contender_gives_up_its_dearest_cells_when_all_take_too_long():
+def test_a_length_is_given_up_by_all_contenders_at_once_the_dearest_first():
     """Softmax takes 8, 16 and 64 units at these lengths, linear attention always 64."""
     unit = FEWEST_CALLS * 64e-6
-    assert kept(planned(seconds=unit * (8 + 16 + 63))) == {"softmax": [8, 16]}
-    table = planned(seconds=unit * (8 + 16 + 64 + 63))
-    assert kept(table) == {"softmax": [8, 16], "linear": [64]}  # of equals the longest
+    two = {"softmax": [8, 16], "linear": [8, 16]}
+    assert kept(planned(seconds=unit * (72 + 79))) == {"softmax": [8], "linear": [8]}
+    table = planned(seconds=unit * (72 + 80 + 127))
+    assert kept(table) == two
     given_up = table[table["status"] == "skipped"].set_index(["contender", "N"])["reason"]
-    assert "88 s with" in given_up["softmax", 64].replace(f"{unit * 88:.3g}", "88")
-    assert kept(planned(seconds=unit * (8 + 16 + 64 + 64))) == {
-        "softmax": [8, 16, 64], "linear": [64]
-    }  # fmt: skip
+    assert given_up["softmax", 64] == given_up["linear", 64]
+    assert f"{unit * 280:.3g} s with its cheaper lengths" in given_up["linear", 64]
+    assert kept(planned(seconds=unit * (72 + 80 + 129))) == {n: [8, 16, 64] for n in two}
 
 
-def test_no_series_starves_because_others_are_cheaper():
+def test_of_lengths_that_cost_the_same_the_longest_stay():
+    table = planned(resolve("smoke", contenders="linear", lengths="8, 16", directions="forward",
+                            models=[]), seconds=FEWEST_CALLS * 64e-6 * 65)  # fmt: skip
+    assert kept(table) == {"linear": [16]}
+
+
+def test_no_kind_starves_because_others_are_cheaper():
     """Layers take N seconds, steps of models 50: by price alone one step would be left of eight."""
 
     def price(_, group: Group) -> Cost:
@@ -167,7 +179,7 @@ def test_the_reference_covers_the_paper_s_lengths_and_the_earlier_ones():
     assert {("layer", 2**i) for i in range(3, 17)} <= set(found)
     assert [found["earlier", N] for N in (8, 16, 32, 64)] == [8] * 4
     assert [found["paper", N] for N in (8, 16, 32, 64)] == [64, 64, 32, 16]
-    assert [found["layer", N] for N in (8, 512, 4096)] == [128, 2, 1]
+    assert [found["layer", N] for N in (8, 512, 4096, 2**16)] == [64, 32, 4, 1]
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ def test_linear_cheaper_throughout_is_below_the_shortest():
 def test_linear_dearer_at_the_longest_is_beyond():
     found = measured(N * 2.0, N)
     assert (found.status, found.at, found.crossings) == ("beyond", math.inf, 0)
-    assert found.sentence() == "linear is not faster than softmax at N = 4096, the longest measured"
+    assert (
+        found.sentence()
+        == "linear is not faster than softmax at N = 4096, the longest that both reached"
+    )
 
 
 def test_of_several_crossings_the_last_counts():
@@ -92,7 +95,7 @@ def test_memory_is_exact_and_has_no_interval():
 def test_few_rounds_give_no_interval():
     found = measured_crossover(simulated(6, rounds=4), "linear", "softmax")
     assert (found.low, found.high) == (None, None)
-    assert "(no interval: fewer than 5 rounds)" in found.sentence()
+    assert "(no interval: fewer than 6 rounds)" in found.sentence()
 
 
 def test_lengths_of_one_contender_alone_are_left_out():

@@ -71,7 +71,7 @@ def test_more_rounds_and_lower_levels_narrow_the_interval():
         found = measured_crossover(rows, "linear", "softmax", **options)
         return found.high / found.low
 
-    widths = [width(simulated(14, rounds=rounds)) for rounds in (5, 20, 80)]
+    widths = [width(simulated(14, rounds=rounds)) for rounds in (6, 20, 80)]
     assert all(wide > narrow for wide, narrow in pairwise(widths))
     assert width(simulated(14), level=0.5) < width(simulated(14), level=0.95)
 

@@ -1,8 +1,11 @@
 """What one more token costs: rows, exact bytes, and who is left out."""
 
+import time
+
 import pytest
 import torch
 
+from replication import decoding_cost
 from replication.decoding_cost import (
     HEADS,
     LAYERS,
@@ -47,6 +50,20 @@ def test_the_number_of_threads_is_put_back():
 
 def test_who_is_too_slow_is_left_out():
     assert measure(Decoding((3,), 1, 0.0), CPU).empty
+
+
+def test_who_must_be_expected_to_be_too_slow_is_not_tried(monkeypatch):
+    tried = []
+
+    def slow(name, N, device):
+        tried.append((name, N))
+        return (lambda: time.sleep(0.05 if name == "softmax-again" else 0.0)), 0
+
+    monkeypatch.setattr(decoding_cost, "writer", slow)
+    rows = measure(Decoding((8, 32), 1, 0.1), CPU)
+    assert ("softmax-again", 32) not in tried
+    assert set(rows[rows.N == 8].contender) == {"linear", "softmax", "softmax-again"}
+    assert set(rows[rows.N == 32].contender) == {"linear", "softmax"}
 
 
 def test_every_profile_sees_lengths_fourfold_and_more():

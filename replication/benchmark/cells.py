@@ -1,6 +1,6 @@
 """What is measured: groups of contenders that take turns, and a call of each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -31,6 +31,11 @@ class Group(NamedTuple):
     dtype: str
     N: int
     batch: int
+
+    @classmethod
+    def of(cls, row: Mapping) -> "Group":
+        """The group that a row belongs to."""
+        return cls(*(row[name] for name in cls._fields))
 
     @property
     def kind(self) -> tuple:
@@ -68,15 +73,15 @@ def unavailable(name: str, group: Group) -> str | None:
 
 def _layers(s: Scaling) -> Iterator[Group]:
     for N, direction, causal in product(s.lengths, s.directions, s.causal):
-        batch = max(1, s.tokens // N)
+        batch = max(1, min(s.samples, s.tokens // N))
         yield Group(LAYER, direction, causal, s.heads, s.head_dim, s.dtype, N, batch)
 
 
 def _models(s: Scaling) -> Iterator[Group]:
-    """The published batch as long as it has no more positions than a layer's."""
+    """The published batch, or as much of it as the positions allow."""
     for setting, N in product(s.models, s.model_lengths):
         run = _run("linear", setting, s.model_profile, N)
-        batch = min(run.batch_size, max(1, s.tokens // N))
+        batch = max(1, min(run.batch_size, s.model_tokens // N))
         sizes = run.n_heads, run.d_model // run.n_heads
         yield Group(setting, STEP, True, *sizes, "float32", N, batch)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from replication.scaling_config import NARROW
+from replication.benchmark.limits import NARROW
 
 LEVEL = 0.95
 
@@ -12,8 +12,7 @@ LEVEL = 0.95
 def median_interval(values: np.ndarray) -> tuple[float, float]:
     """Order statistics between which the median lies with 95 %, whatever the distribution.
 
-    The number of values below the median is binomial. Of fewer than six values not even the
-    smallest and the largest reach 95 % (five: 94 %); they are taken all the same.
+    The number of values below the median is binomial; six values are the fewest that do.
     """
     ordered = np.sort(values)
     tail = max(0, int(binom.ppf((1 - LEVEL) / 2, len(ordered), 0.5)) - 1)

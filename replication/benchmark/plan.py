@@ -19,8 +19,9 @@ from tqdm.auto import tqdm
 
 from replication.attention import lsh_attention
 from replication.benchmark.cells import LAYER, Group, calls, contenders, groups, unavailable
+from replication.benchmark.limits import FEWEST_CALLS
 from replication.measure import peak_bytes, seconds
-from replication.scaling_config import FEWEST_CALLS, Scaling
+from replication.scaling_config import Scaling
 from replication.tasks import TASKS
 
 QUADRATIC = {"seconds": ("softmax", "softmax-textbook"), "bytes": ("softmax-textbook",)}
@@ -168,32 +169,39 @@ def input_bytes(group: Group) -> int:
 
 
 def _fit_into(limit: float, rows: Iterable[dict]) -> None:
-    """Skip cells until all that is planned fits into ``limit`` seconds, fairly to all series.
+    """Skip groups until all that is planned fits into ``limit`` seconds, fairly to all kinds.
 
-    Each series takes its cells from the cheapest on. Of all series the one goes next that will
-    have taken least by then, so that none starves because the cells of another are cheaper.
+    A group stays or goes as a whole, so that what stays can be compared. Each kind takes its
+    groups from the cheapest on. Of all kinds the one goes next that will have taken least by
+    then, so that none starves because the groups of another are cheaper.
     """
-    order = sorted(_within_series(rows), key=itemgetter(0))
-    total = np.cumsum([row["predicted_seconds"] for _, row in order])
-    for (own, row), spent in zip(order, total, strict=True):
+    order = sorted(_within_kinds(rows), key=itemgetter(0))
+    total = np.cumsum([_cost(cells) for _, cells in order])
+    for (taken, cells), spent in zip(order, total, strict=True):
         if spent > limit:
-            row["status"] = "skipped"
-            row["reason"] = (
-                f"time: {row['predicted_seconds']:.3g} s predicted, {own:.3g} s with its "
-                f"contender's cheaper cells, {limit:g} s allowed for all contenders"
+            reason = (
+                f"time: {_cost(cells):.3g} s predicted for all contenders at this length, "
+                f"{taken:.3g} s with its cheaper lengths, {limit:g} s allowed in all"
             )
+            for cell in cells:
+                cell |= {"status": "skipped", "reason": reason}
 
 
-def _within_series(rows: Iterable[dict]) -> list[tuple[float, dict]]:
-    """Planned cells, each with what its series takes up to it; of equals the longest first."""
-    planned = [row for row in rows if row["status"] == "planned"]
-    planned.sort(key=lambda row: (row["predicted_seconds"], -row["N"]))
+def _within_kinds(rows: Iterable[dict]) -> list[tuple[float, list[dict]]]:
+    """Planned groups, each with what its kind takes up to it; of equals the longest first."""
+    cells = defaultdict(list)
+    for row in rows:
+        if row["status"] == "planned":
+            cells[Group.of(row)].append(row)
     taken, found = defaultdict(float), []
-    for row in planned:
-        series = tuple(row[name] for name in SERIES)
-        taken[series] += row["predicted_seconds"]
-        found.append((taken[series], row))
+    for group in sorted(cells, key=lambda group: (_cost(cells[group]), -group.N)):
+        taken[group.kind] += _cost(cells[group])
+        found.append((taken[group.kind], cells[group]))
     return found
+
+
+def _cost(cells: Iterable[dict]) -> float:
+    return sum(cell["predicted_seconds"] for cell in cells)
 
 
 def check_something(rows: list[dict], budget: Budget) -> None:

@@ -8,10 +8,16 @@ import pandas as pd
 import torch
 
 from replication.benchmark.cells import Group, calls
+from replication.benchmark.limits import (
+    FEWEST_CALLS,
+    FEWEST_ROUNDS,
+    MOST_ROUNDS,
+    NARROW,
+    PATIENCE,
+)
 from replication.benchmark.noise import noisy
-from replication.crossover.estimate import FEWEST_ROUNDS
 from replication.measure import count_flops, interleaved, peak_bytes, seconds
-from replication.scaling_config import FEWEST_CALLS, MOST_ROUNDS, NARROW, PATIENCE, Scaling
+from replication.scaling_config import Scaling
 
 NAN = float("nan")
 

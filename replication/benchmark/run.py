@@ -33,7 +33,7 @@ def prepare(scaling: Scaling, device: torch.device, memory_bytes: float | None =
 def skipped_rows(planned: pd.DataFrame) -> list[dict]:
     """The rows of the cells that the plan leaves out."""
     skipped = planned[planned["status"] == "skipped"]
-    return [row_of(cell["contender"], _group(cell), "skipped", cell["reason"])
+    return [row_of(cell["contender"], Group.of(cell), "skipped", cell["reason"])
             for cell in skipped.to_dict("records")]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def open_groups(planned: pd.DataFrame) -> dict[Group, tuple[str, ...]]:
     """The contenders still to be measured, by group, in the order of the plan."""
     found = {}
     for cell in planned[planned["status"] == "planned"].to_dict("records"):
-        group = _group(cell)
+        group = Group.of(cell)
         found[group] = (*found.get(group, ()), cell["contender"])
     return found
 
@@ -89,10 +89,6 @@ def _with_costs(planned: pd.DataFrame, group: Group, costs: dict[str, dict]) -> 
 
 def _of_group(planned: pd.DataFrame, group: Group) -> pd.Series:
     return (planned[[*Group._fields]] == pd.Series(group._asdict())).all(axis=1)
-
-
-def _group(cell: dict) -> Group:
-    return Group(*(cell[name] for name in Group._fields))
 
 
 def uncommitted(rows: pd.DataFrame, planned: pd.DataFrame) -> np.ndarray:

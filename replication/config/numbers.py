@@ -128,7 +128,6 @@ COMMON = {
 CHOICES = {
     ("paper", "paper"): {},
     ("paper", "reference"): {
-        "attentions": Choice(("softmax", "linear"), "LSH would take longer than both together"),
         "lengths": Choice((64,), SPEED),
         "steps": Choice(2600, SPEED),
         "lr_drop_after": Choice(2100, "lets the last fifth of a shorter run settle"),
@@ -172,6 +171,7 @@ CHOICES = {
     },
     ("earlier", "paper"): {},
     ("earlier", "reference"): {
+        "attentions": Choice(("softmax", "linear", "lsh"), "those of the paper"),
         "dropout": Choice(0.0, "fresh samples cannot be overfitted"),
         "d_model": Choice(128, SPEED),
         "n_heads": Choice(4, HEADS),

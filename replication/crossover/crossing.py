@@ -6,7 +6,7 @@ infinite in some resamples; the basic bootstrap does not, and in simulations wit
 crossovers it covers too rarely; BCa needs a jackknife, which fails for medians. The intervals
 hold the noise from round to round: not a wrong model, and not what drifts between lengths.
 In those simulations (repeats of 3 to 8 %, slow rounds, outliers) the 95 % intervals covered in
-94 to 99 % of runs; with 5 to 10 rounds they are rather too wide than too narrow.
+94 to 99 % of runs; with 6 to 10 rounds they are rather too wide than too narrow.
 """
 
 from collections.abc import Callable

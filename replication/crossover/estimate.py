@@ -11,8 +11,8 @@ from replication.crossover.rows import EXACT
 Labels = Mapping[str, str] | None
 """What to call the contenders in a sentence, where not by their names."""
 LEVEL = 0.95
-FEWEST_ROUNDS = 5
-"""With fewer rounds resampling medians cannot reach 95 %: 3 rounds covered 85 to 92 %."""
+FEWEST_ROUNDS = 6
+"""With fewer not even the smallest and the largest value enclose the median with 95 %."""
 
 VERBS = {
     "time_ms": ("is faster than", "is not faster than"),
@@ -87,7 +87,7 @@ class Measured(Crossover):
     def sentence(self, labels: Labels = None) -> str:
         yes, no = self._words(labels)
         if self.status == "beyond":
-            text = f"{no} at N = {self.longest}, the longest measured"
+            text = f"{no} at N = {self.longest}, the longest that both reached"
         elif self.status == "below":
             text = f"{yes} at every length measured, from N = {self.shortest} on"
         else:

@@ -73,8 +73,8 @@ def ratios(
 def _median_interval(values: np.ndarray, level: float) -> tuple[float, float, float]:
     """The median, and the values that it lies between with this level whatever the noise.
 
-    How many values lie below the median is binomial. Of five values not even the ends reach
-    95 % (but 94 %). A bootstrap of so few covers less: 87 to 93 % with 5 to 10 rounds.
+    How many values lie below the median is binomial. A bootstrap of few covers less: 87 to 93 %
+    with 5 to 10 rounds.
     """
     ordered, n = np.sort(values), len(values)
     tail = max(0, int(stats.binom.ppf((1 - level) / 2, n, 0.5)) - 1)

@@ -68,8 +68,9 @@ def _training(setting: str, profile: str, here: Path, remedy: str) -> Training:
     mine, plain = resolve(setting, profile), resolve(setting, profile, device="cpu")
     experiment = mine if (here / "copy_task" / mine.name).exists() else plain
     folder = here / "copy_task" / experiment.name
-    tables = {name: results.load(folder, name, remedy) for name in ("steps", "evaluations", "runs")}
-    return Training(experiment, *(rows for rows, _ in tables.values()), tables["runs"][1])
+    steps = results.load_parts(folder, "steps", experiment.attentions, remedy)
+    evaluations, _ = results.load(folder, "evaluations", remedy)
+    return Training(experiment, steps, evaluations, *results.load(folder, "runs", remedy))
 
 
 def _check(facts: dict, room: str, what: str, remedy: str) -> None:

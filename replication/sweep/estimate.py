@@ -96,14 +96,14 @@ def _trial(sweep: Sweep, workers: int) -> Estimate:
 
 
 def _tables(scratch: str) -> list[Path]:
-    return sorted(Path(scratch).rglob("steps.csv"))
+    return sorted(Path(scratch).rglob("steps-*.csv"))
 
 
 def _rest(table: Path, job: Job) -> float:
     """Seconds of the updates that a whole point makes beyond those of the trial."""
     from replication.config import resolve  # not above: Snakemake need not wait for PyTorch
 
-    rows, facts = results.load(table.parent, "steps", "replication sweep")
+    rows, facts = results.load(table.parent, table.stem, "replication sweep")
     trial, config = rows.groupby(["attention", "length", "seed"]).seconds, facts["config"]
     given = {"profile": config["profile"], "steps": job.parameters.get("steps")}
     whole = resolve(config["setting"], **given).steps
