@@ -13,7 +13,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test test-cluster test-browser lab report reference bench peers clean
+.PHONY: help setup lint test test-cluster test-browser test-readme lab report reference bench peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -38,6 +38,9 @@ test-cluster: setup ## run a sweep through a real Slurm on this machine (Debian,
 test-browser: setup ## run every notebook in JupyterLab, in a real Chromium: minutes
 	$(BIN)/pip install --quiet -c constraints.txt selenium
 	$(BIN)/python tests/browser/run.py $(ARGS)
+
+test-readme: ## run every command of the README in a fresh clone of the last commit: half an hour
+	$(PYTHON) tests/readme/run.py
 
 lab: setup ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)

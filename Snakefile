@@ -1,7 +1,8 @@
 """The order of work, on a laptop or on a cluster.
 
     snakemake --cores 2 --config profile=quick     the report of a profile
-    snakemake --cores 2 --config sweep=FOLDER      a grid of points, as FOLDER/plan.json has it
+    snakemake --cores 2 --config sweep=FOLDER      a grid of points, as FOLDER/plan.json has it;
+                                                   FOLDER as seen from here
 
 `replication report` and `replication sweep` call this, and add a plan, progress, and errors that
 are easy to read. A job is stale when its parameters, its notebook, or a source file that the
@@ -11,17 +12,19 @@ makes it again; so it makes JOB.done, and JOB.ipynb is replaced only by a whole 
 
 import re
 import sys
-from pathlib import Path
 
 from replication import notebooks, sweep
-from replication.workflow import PAPER, prepare, report_jobs, report_sources
+from replication.results import ROOT
+from replication.workflow import prepare, report_jobs, report_sources
 
 PYTHON = sys.executable
 PROFILE = config.get("profile", "quick")
 ROWS = config.get("rows", "auto")  # or fresh: measured anew, whatever was saved
-THREADS = config["threads"] if "threads" in config else workflow.cores  # of a training notebook
+IS_HERE = config.get("executor", "local") == "local"
+CORES = workflow.cores if IS_HERE else 1  # of one job; a cluster's profile may say otherwise
+THREADS = config.get("threads", CORES)  # of a training notebook
 IS_SWEEP = "sweep" in config
-FOLDER = Path(config["sweep"]).resolve() if IS_SWEEP else notebooks.BUILD / PROFILE
+FOLDER = (ROOT / config["sweep"]).resolve() if IS_SWEEP else notebooks.BUILD / PROFILE
 JOBS = {job.name: job for job in (sweep.load(FOLDER).jobs() if IS_SWEEP else report_jobs(PROFILE))}
 NOTEBOOKS = {job.notebook for job in JOBS.values()}
 SOURCES = {notebook: notebooks.source_files(notebook) for notebook in NOTEBOOKS}
@@ -116,7 +119,7 @@ rule timing:
         "{job}.log",
     wildcard_constraints:
         job=names("timing"),
-    threads: workflow.cores
+    threads: CORES
     shell:
         papermill("-p rows {ROWS:q}")
 
@@ -147,4 +150,3 @@ rule report:
         "report.log",
     shell:
         "{PYTHON:q} -m replication render --profile {PROFILE:q} > {log:q} 2>&1"
-        " && cp {PAPER:q}/report.pdf {PAPER:q}/report.html ."

@@ -7,15 +7,20 @@ from pathlib import Path
 from replication import cli_scaling, cli_workflow, measure, results, sources
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """All commands with all their options."""
+    found = argparse.ArgumentParser(
         prog="replication", description="Run and measure the replication on this machine."
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
     cli_workflow.add(commands)
     _add_bench(commands)
     cli_scaling.add(commands)
-    options = parser.parse_args(arguments)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
     try:
         return options.run(options)
     except (ValueError, results.ResultsError) as error:

@@ -47,8 +47,8 @@ def add_bench(kinds) -> None:
                         "default: the profile's")  # fmt: skip
     parser.add_argument("--memory-gb", type=float, default=None, help="default: most of the free")
     parser.add_argument("--out", type=Path, default=None, help="default: results/PROFILE")
-    parser.add_argument("--again", action="store_true", help="forget what was measured there; "
-                        "default: go on with it")  # fmt: skip
+    parser.add_argument("--again", action="store_true", help="begin anew, unless a run of the "
+                        "same was broken off there; default: go on with what is there")  # fmt: skip
     _add_machine(parser)
     parser.set_defaults(run=_bench_scaling)
 
@@ -72,7 +72,7 @@ def _device(options: argparse.Namespace):
 
 
 def _crossover(options: argparse.Namespace) -> int:
-    """Measured anew every time; of each setting the last measurement is kept."""
+    """Measured anew, or gone on with if it was broken off; of each setting the last is kept."""
     from replication.answer import answer, as_dict, paragraph, setting_name
     from replication.scaling import run_scaling
     from replication.scaling_config import for_crossover

@@ -114,18 +114,26 @@ def _sweep(options: argparse.Namespace) -> int:
     grid = sweep.plan(notebook, _values(options, notebook), options.name, options.table)
     with workflow.alone(grid.folder, options.executor):
         sweep.save(grid)
-        settings = {"sweep": grid.folder, "threads": 1}
+        workflow.drop_lost(grid.folder, grid.jobs())
+        settings = {"sweep": os.path.relpath(grid.folder, ROOT), "threads": 1}
         drive = workflow.Drive(grid.folder, settings, options.cores, options.executor)
         waiting = drive.pending()
-        settings["threads"] = max(1, options.cores // max(1, len(waiting)))
-        sweep.announce(grid, len(waiting), settings["threads"], _at_once(options, notebook))
+        settings["threads"] = _threads(options, len(waiting))
+        may_try = options.executor == "local" and not options.dry_run
+        at_once = _at_once(options, notebook)
+        sweep.announce(grid, len(waiting), settings["threads"], at_once, may_try)
         if options.dry_run:
             return 0
-        left = drive.run(list(waiting), "point")
+        code = workflow.explain(drive.run(list(waiting), "point"))
         if points := len(grid.finished()):
             table = sweep.collect(grid)
             print(f"{len(table)} rows of {points} points: {grid.folder / 'table.csv'}")
-    return workflow.explain(left)
+    return code
+
+
+def _threads(options: argparse.Namespace, waiting: int) -> int:
+    """Of one point: its share of the cores; on a cluster one, unless its profile says otherwise."""
+    return max(1, options.cores // max(1, waiting)) if options.executor == "local" else 1
 
 
 def _at_once(options: argparse.Namespace, notebook: Path) -> int | None:
@@ -143,7 +151,8 @@ def _at_once(options: argparse.Namespace, notebook: Path) -> int | None:
 def _add_report(commands) -> None:
     report = commands.add_parser("report", help="run what is missing or stale, build the report")
     report.add_argument("--profile", default="quick", choices=PROFILE_NAMES)
-    report.add_argument("--fresh", action="store_true", help="measure anew, whatever was saved")
+    report.add_argument("--fresh", action="store_true", help="measure anew, whatever was saved; "
+                        "if that was broken off, go on with it")  # fmt: skip
     _add_machine(report)
     report.set_defaults(run=_report)
     render = commands.add_parser("render", help="build the report from the rows there are")
@@ -156,14 +165,18 @@ def _report(options: argparse.Namespace) -> int:
 
     folder = notebooks.BUILD / options.profile
     settings = {"profile": options.profile, "rows": "fresh" if options.fresh else "auto"}
-    more = ["--forceall"] if options.fresh else []
     with workflow.alone(folder, options.executor):
+        workflow.drop_lost(folder, workflow.report_jobs(options.profile))
+        if options.fresh:
+            workflow.drop_all(folder)
         drive = workflow.Drive(folder, settings, options.cores, options.executor)
-        waiting = drive.pending(*more)
+        waiting = drive.pending()
         print(workflow.overview(folder, waiting), flush=True)
-        left = drive.run(list(waiting), "file", *more)
+        code = workflow.explain(drive.run(list(waiting), "file"))
+        if not code:
+            (folder / workflow.FRESH).unlink(missing_ok=True)
     print(f"Pages, executed notebooks and report: {folder}")
-    return workflow.explain(left)
+    return code
 
 
 def _render(options: argparse.Namespace) -> int:
@@ -173,7 +186,7 @@ def _render(options: argparse.Namespace) -> int:
         raise ValueError(f"There is no {workflow.PAPER / 'report.ipynb'} to render.")
     from replication.report.build import build
 
-    with workflow.alone(notebooks.BUILD):
+    with workflow.alone(notebooks.BUILD, wait=True):  # it may be the last step of hours
         made = build(options.profile)
     print(f"Report of profile {options.profile}: {', '.join(map(str, made))}")
     return 0

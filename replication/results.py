@@ -4,18 +4,25 @@ A file appears whole or not at all. Rows that arrive one by one are appended a l
 time, so that an interrupted run loses at most the line it was writing.
 """
 
+import fcntl
 import json
 import os
+import socket
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from shutil import rmtree
+from typing import IO
 
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
+LOCK = ".lock"
 
 
 class ResultsError(RuntimeError):
@@ -41,29 +48,40 @@ def write_whole(path: Path, content: bytes) -> None:
 def save(
     folder: Path, name: str, rows: pd.DataFrame, provenance: dict, digits: int | None = None
 ) -> Path:
-    """Write folder/name.csv and, before it, folder/name.json. Returns the CSV's path.
+    """Write folder/name.csv and, after it, folder/name.json. Returns the CSV's path.
 
-    ``digits`` keeps so many significant ones of every float, where rows are many.
+    If this is broken off in between, new rows have an old provenance and count as stale; the other
+    way round old rows would pass for new ones. ``digits`` keeps so many significant ones of every
+    float, where rows are many.
     """
     if rows.empty:
         raise ResultsError(f"There are no rows to save as {folder / name}.csv.")
     buffer = BytesIO()
     rows.to_csv(buffer, index=False, float_format=digits and f"%.{digits}g")
-    write_whole(folder / f"{name}.json", to_json(provenance))
     write_whole(folder / f"{name}.csv", buffer.getvalue())
+    write_whole(folder / f"{name}.json", to_json(provenance))
     return folder / f"{name}.csv"
+
+
+def has(folder: Path, *names: str) -> bool:
+    """Whether all these tables are there, each with its provenance."""
+    return all(path.exists() for name in names for path in _files(folder, name))
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.csv", folder / f"{name}.json"
 
 
 def load(folder: Path, name: str, remedy: str) -> tuple[pd.DataFrame, dict]:
     """Rows and provenance; ``remedy`` is the command that would measure them."""
-    table, facts = folder / f"{name}.csv", folder / f"{name}.json"
+    table, facts = _files(folder, name)
     for path in (table, facts):
         if not path.exists():
             raise ResultsError(f"No results at {path}. Measure them with\n    {remedy}")
     try:
         rows = pd.read_csv(table)
         return rows, json.loads(facts.read_text())
-    except (ValueError, pd.errors.ParserError) as error:
+    except ValueError as error:
         raise ResultsError(
             f"The results at {table} cannot be read ({error}). Delete them and measure again with"
             f"\n    {remedy}"
@@ -95,11 +113,67 @@ def read_partial(path: Path) -> pd.DataFrame:
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
         write_whole(path, whole)
-    return pd.read_csv(BytesIO(whole)) if whole else pd.DataFrame()
+    try:
+        return pd.read_csv(BytesIO(whole)) if whole else pd.DataFrame()
+    except ValueError as error:
+        raise ResultsError(
+            f"The rows at {path} cannot be read ({error}). Delete this file and call again: they "
+            "are then measured anew."
+        ) from error
+
+
+def forget(folder: Path) -> None:
+    """Delete all that lies in a folder, but for its locks."""
+    for path in folder.glob("*"):
+        if path.is_dir():
+            rmtree(path)
+        elif path.suffix != LOCK:
+            path.unlink()
 
 
 def to_json(content: dict) -> bytes:
     return (json.dumps(content, indent=2, sort_keys=True, default=str) + "\n").encode()
+
+
+# One at a time -----------------------------------------------------------------------------
+
+
+@contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Let no other process write ``what`` into ``folder`` meanwhile: it is told who does.
+
+    The system lets go of it however this process ends.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f".{what}{LOCK}"
+    with path.open("a") as file:
+        if not lock(file):
+            raise ResultsError(
+                f"{what} in {folder} is being written by process {path.read_text()}. Wait until it "
+                "ends, or stop it; then call again."
+            )
+        file.truncate(0)
+        file.write(f"{os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+def lock(file: IO, *, wait: bool = False) -> bool:
+    """Keep an open file to this process until it is closed; False if another one has it.
+
+    A file system that knows no locks cannot keep anybody away, which is told.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        print(
+            f"{file.name} cannot be locked here ({error.strerror}). See to it that nothing else "
+            f"works in {Path(file.name).parent} meanwhile.",
+            file=sys.stderr,
+        )
+    return True
 
 
 def commit() -> str:

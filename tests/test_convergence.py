@@ -74,7 +74,7 @@ def test_equal_smooth_and_learnt_runs_support_the_claim():
     assert claim["margin"] == MARGIN
     assert claim["rule"] == RULE
     assert "3 of 3 linear" in claim["evidence"]
-    assert "+0.004 nats" in claim["evidence"]
+    assert "+0.0040 nats" in claim["evidence"]
     assert f"margin {MARGIN:.3f}" in claim["evidence"]
 
 
@@ -99,7 +99,9 @@ def test_a_run_that_ends_above_its_own_lowest_loss_is_not_stable():
         runs = summarise(steps, evaluations)
         assert runs.above_lowest.max() == pytest.approx(rise)
         assert claim_1(runs, UPDATES)["values"][0]["stable"] is stable
-    assert claim_1(runs, UPDATES)["verdict"] == PARTLY
+    claim = claim_1(runs, UPDATES)
+    assert claim["verdict"] == PARTLY
+    assert f"ends {rise:.3f} above its own lowest loss" in claim["evidence"]
 
 
 def test_linear_that_does_not_learn_where_softmax_does_is_not_supported():
@@ -154,7 +156,6 @@ def test_a_run_that_stopped_is_neither_convergent_nor_stable():
     claim = claim_1(summary(near(0.002, 4), near(0.002, 4), failures), 10 * UPDATES)
     (cell,) = claim["values"]
     assert (cell["converges"], cell["reaches"], cell["stable"]) == (False, True, False)
-    assert cell["difference"]["n"] == 3
     assert claim["verdict"] == PARTLY
     assert "1 linear runs stopped early" in claim["evidence"]
 

@@ -125,10 +125,10 @@ def test_forecasts_see_short_lengths_only():
     lengths = 2 ** np.arange(3, 12)
     rows = three(lengths)
     found = forecasts(rows, "linear", ["softmax"]).loc["softmax"]
-    assert (found.foretold.longest, found.measured.longest) == (64, 2048)
+    assert (found.predicted.longest, found.measured.longest) == (64, 2048)
     changed = rows.assign(time_ms=rows["time_ms"].mask(rows["N"] > 64, 1.0))
     again = forecasts(changed, "linear", ["softmax"]).loc["softmax"]
-    assert again.foretold == found.foretold
+    assert again.predicted == found.predicted
     assert again["with b N"] == found["with b N"]
     assert again.measured != found.measured
 
@@ -164,6 +164,12 @@ def test_extrapolated_crossovers_are_marked():
     assert brief(earlier_crossover()) == "3149† (2402–4558)"
     assert brief(earlier_crossover(((0, 1), (0, 1, 2)))) == "6219† (1696–∞)"
     assert brief(earlier_crossover(((0, 1), (0, 1)))) == "never"
+
+
+def test_the_last_of_several_crossovers_is_marked():
+    again = np.where(N <= 32, 0.9, np.where(N <= 256, 1.1, 0.5)) * SOFTMAX
+    rows = rows_of({"linear": again, "softmax": SOFTMAX}, quantity="peak_bytes")
+    assert brief(measured_crossover(rows, "linear", "softmax", "peak_bytes")).endswith("‡")
 
 
 def test_growth_in_few_words():

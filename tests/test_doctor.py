@@ -3,13 +3,14 @@
 from dataclasses import asdict, replace
 
 import pandas as pd
+import psutil
 import pytest
 
 from replication import doctor, results
 from replication.cli import main
 from replication.config import ORIGINS, PROFILES
 from replication.doctor import checks
-from replication.doctor.durations import _basis, _work, training_seconds
+from replication.doctor.durations import Basis, _basis, _work, training_seconds
 
 
 def test_the_doctor_tries_everything_and_finds_what_a_test_needs(capsys):
@@ -39,6 +40,15 @@ def test_a_disk_that_is_too_small_is_found(monkeypatch):
     monkeypatch.setattr(checks, "DISK_GB", 1e9)
     (disk,) = (check for check in doctor.examine() if check.name == "disk")
     assert not disk.is_fine
+
+
+def test_a_kernel_that_does_not_answer_is_told_and_ended(monkeypatch):
+    monkeypatch.setattr(checks, "PATIENCE", 0)
+    before = set(psutil.Process().children())
+    found = checks._kernel()
+    assert not found.is_fine
+    assert found.found == "it starts, but does not answer"
+    assert set(psutil.Process().children()) <= before
 
 
 A_TENSOR, AN_OPERATION = 2e-5, 3e-11
@@ -73,6 +83,18 @@ def test_durations_follow_from_the_steps_of_other_runs(made):
         runs = [run for setting in ORIGINS for run in PROFILES[setting, profile].runs()]
         expected = sum(seconds_of(run, 2 if run.attention == "lsh" else 1) for run in runs)
         assert training_seconds(profile, basis) == pytest.approx(expected / 4, rel=1e-6)
+
+
+def test_a_mechanism_that_was_not_run_takes_as_long_as_the_dearest_in_each_run():
+    """Of two others, one is dear in calls and one in arithmetic; which is dearer depends."""
+    sizes = [(10, 1e9), (20, 1e10)]
+    rows = [("a", A_TENSOR * t, t, o) for t, o in sizes]
+    rows += [("b", AN_OPERATION * o, t, o) for t, o in sizes]
+    steps = pd.DataFrame(rows, columns=["attention", "seconds", "tensors", "operations"])
+    runs = [run for setting in ORIGINS for run in PROFILES[setting, "paper"].runs()]
+    found = [(A_TENSOR * t, AN_OPERATION * o, run.steps) for run in runs for t, o in [_work(run)]]
+    expected = sum(max(calls, arithmetic) * steps for calls, arithmetic, steps in found)
+    assert training_seconds("paper", Basis("x", steps, {}, 1, None)) == pytest.approx(expected)
 
 
 def test_durations_say_what_they_rest_on(made, tmp_path):

@@ -251,6 +251,7 @@ def test_latex_has_labels_and_refers_to_them(tex):
                         "alg-sums", "tab-wide", "sec-more", "fig-more"}  # fmt: skip
     assert referred <= labels
     assert text.index(r"\supplement") < text.index(r"\label{sec-more}")
+    assert text.index("\\FloatBarrier\n") < text.index("{References}")
     assert r"\tag{7a}" in text
 
 

@@ -38,6 +38,12 @@ def dots(axes):
             and line.get_marker() == "o"]  # fmt: skip
 
 
+def crossings(axes):
+    """By marker, where ratios pass 1: markers with a black edge."""
+    marks = [line for line in axes.lines if line.get_markeredgecolor() == "0"]
+    return {mark.get_marker(): mark.get_xydata()[0] for mark in marks}
+
+
 # Ratios ---------------------------------------------------------------------------------------
 
 
@@ -49,10 +55,20 @@ def test_the_ratio_is_drawn_with_its_interval_and_crossover():
     drawn = band.get_paths()[0].vertices
     assert drawn[:, 1].min() == pytest.approx(table.low.min())
     assert drawn[:, 1].max() == pytest.approx(table.high.max())
-    assert dots(axes) == [pytest.approx([found.at, 1])]
+    assert crossings(axes) == {draw.MARKERS["softmax"]: pytest.approx([found.at, 1])}
     assert axes.get_legend().texts[0].get_text() == (
         f"softmax, fused: {found.at:.0f} ({found.low:.0f}–{found.high:.0f})"
     )
+
+
+def test_a_crossover_has_the_colour_and_marker_of_its_opponent():
+    fused = compared(simulated(1))
+    textbook = fused[0], replace(fused[1], opponent="softmax-textbook")
+    (axes,) = draw.ratios({"": [fused, textbook]}).axes
+    assert set(crossings(axes)) == {draw.MARKERS["softmax"], draw.MARKERS["softmax-textbook"]}
+    bars = [tuple(bar.get_color()[0][:3]) for bar in axes.collections if len(bar.get_paths()) == 1
+            and not isinstance(bar, FillBetweenPolyCollection)]  # fmt: skip
+    assert bars == [draw.COLOURS["softmax"], draw.COLOURS["softmax-textbook"]]
 
 
 def test_without_a_crossover_none_is_marked():
@@ -60,7 +76,7 @@ def test_without_a_crossover_none_is_marked():
     table, found = compared(rows)
     (axes,) = draw.ratios({"short": [(table, found)]}).axes
     assert found.status == "beyond"
-    assert dots(axes) == []
+    assert crossings(axes) == {}
     assert axes.get_legend().texts[0].get_text().endswith(": >128")
 
 
@@ -120,14 +136,32 @@ def test_fits_without_a_crossing_say_so_and_costs_below_zero_are_not_drawn():
 
 def test_what_was_measured_later_is_hollow_and_its_crossover_a_line():
     rows = simulated(3)
-    foretold, found = (f(rows, "linear", "softmax", **more) for f, more in
+    predicted, found = (f(rows, "linear", "softmax", **more) for f, more in
                        ((earlier_method, {"longest": 128}), (measured_crossover, {})))  # fmt: skip
     costs = rows.pivot_table("time_ms", "N", "contender", aggfunc="median")
-    (axes,) = draw.extrapolations({"ours": foretold}, "ms", {"ours": (costs, found)}).axes
+    (axes,) = draw.extrapolations({"ours": predicted}, "ms", {"ours": (costs, found)}).axes
     assert line_of(axes, "linear: measured")[:, 0] == pytest.approx(N[N > 128])
     upright = [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1
                and len(line.get_xdata()) == 2]  # fmt: skip
     assert upright == [pytest.approx(found.at)]
+
+
+def test_panels_with_units_of_their_own_have_axes_of_their_own():
+    fits = {"theirs": earlier_crossover(), "ours": earlier_method(simulated(3), longest=128)}
+    units = {"theirs": "seconds", "ours": "ms"}
+    left, right = draw.extrapolations(fits, units).axes
+    assert (left.get_ylabel(), right.get_ylabel()) == ("seconds", "ms")
+    assert left.get_ylim() != right.get_ylim()
+    left, right = draw.extrapolations(fits, "time").axes
+    assert (left.get_ylabel(), right.get_ylabel()) == ("time", "")
+    assert left.get_ylim() == right.get_ylim()
+
+
+def test_another_s_softmax_is_named_as_theirs():
+    names = {"softmax": "softmax, theirs"}
+    figure = draw.extrapolations({"": earlier_crossover()}, "s", names=names)
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["linear: seen by the fit", "softmax, theirs: seen by the fit"]
 
 
 # Coverage -------------------------------------------------------------------------------------

@@ -1,27 +1,33 @@
 """Full disks, damaged files, Ctrl-C: what was saved stays, and the user is told what to do."""
 
 import json
-import resource
+import os
 import signal
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
-from workflow_cases import ROOT, TRIAL, TRIAL_CELLS, call, new_project, start, until, write_notebook
+from workflow_cases import (
+    LIMIT,
+    PLACE,
+    ROOT,
+    TRIAL,
+    TRIAL_CELLS,
+    call,
+    limited,
+    new_project,
+    start,
+    until,
+    write_notebook,
+)
 
-from replication import results
+from replication import results, workflow
 from replication.checkpoint import Checkpoint, CheckpointError, CheckpointFile
 from replication.cli import main
 from replication.config import resolve
 
-LIMIT = 64 * 1024
 ROWS = pd.DataFrame({"x": range(3)})
-
-
-def limited() -> None:
-    """To this process the disk is full after so many bytes of any file."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
 def child(code: str, *arguments: object, **options) -> subprocess.CompletedProcess:
@@ -39,11 +45,10 @@ results.save(Path(sys.argv[1]), "rows", pd.DataFrame({"x": range(100_000)}), {"n
 
 def test_rows_that_do_not_fit_on_the_disk_leave_the_earlier_ones(tmp_path):
     results.save(tmp_path, "rows", ROWS, {"n": 1})
-    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.suffix == ".csv"}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     failed = child(SAVE, tmp_path, preexec_fn=limited)
     assert "OSError: [Errno 27] File too large" in failed.stderr
-    assert {path: path.read_bytes() for path in before} == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.csv", "rows.json"]
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert child(SAVE, tmp_path).returncode == 0
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 100_000
 
@@ -106,7 +111,7 @@ def test_a_notebook_that_cannot_save_says_why_and_what_to_do(trial, tmp_path, ca
 
 
 def test_a_point_that_does_not_fit_on_the_disk_fails_alone_and_goes_on_later(tmp_path):
-    project = new_project(tmp_path / "p")
+    project = new_project(tmp_path / PLACE)
     folder, large = project / "results/sweeps/s", str(LIMIT)
     typed = ["sweep", "trial.ipynb", "--table", "rows", "-p", "number", "1", large]
     said = call(project, *typed, "--name", "s", code=1, preexec_fn=limited)
@@ -114,13 +119,14 @@ def test_a_point_that_does_not_fit_on_the_disk_fails_alone_and_goes_on_later(tmp
     assert "OSError: [Errno 27] File too large" in said
     assert said.count("Not made: ") == 1
     assert "A file may not grow so large here: see ulimit -f, then call again" in said
-    assert said.index("ulimit") > said.index("1 rows of 1 points")
     assert json.loads((folder / "table.json").read_text())["finished"] == 1
     again = call(project, *typed, "--name", "s", "--dry-run")
     assert "1 are done and up to date, 1 are to be run" in again
     assert "by the mean of 1 finished points of this sweep" in again
     other = call(project, *typed, "2", "--name", "other", "--dry-run")
     assert "by the mean of 1 points of the sweep s" in other
+    another = call(project, *typed[:-2], "1", "-p", "text", "a", "b", "--dry-run")
+    assert "how long it takes will show with the first point" in another
     assert "2 rows of 2 points" in call(project, *typed, "--name", "s")
     assert pd.read_csv(folder / "table.csv").said.str.len().tolist() == [1, LIMIT]
 
@@ -136,3 +142,129 @@ def test_ctrl_c_ends_a_run_in_order(trial, tmp_path):
     assert process.returncode == 130
     assert said.splitlines()[-1].startswith("Stopped. What was saved stays")
     assert out.read_text() == "earlier"
+
+
+def test_two_do_not_run_into_the_same_notebook(trial, tmp_path, capsys):
+    out, rows = tmp_path / "done.ipynb", tmp_path / "rows"
+    typed = ["run", str(trial), "--out", str(out), "-p", "out", str(rows), "-p", "patience", "100"]
+    first = start(ROOT, *typed)
+    until(lambda: list(rows.glob("begun-*")))
+    before = (tmp_path / "done.part.ipynb").read_bytes()
+    assert main(typed) == 2
+    assert f"done.ipynb in {tmp_path} is being written by process {first.pid} on " in (
+        capsys.readouterr().err
+    )
+    assert (tmp_path / "done.part.ipynb").read_bytes() == before
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("import os; os._exit(9)", "Its process was ended, mostly for want of memory"),
+        (
+            "import os; from concurrent.futures import ProcessPoolExecutor\n"
+            "ProcessPoolExecutor(1).submit(os._exit, 9).result()",
+            "Its process was ended, mostly for want of memory",
+        ),
+        ("bytearray(2**62)", "Memory ran out: use a smaller profile"),
+        (
+            "raise RuntimeError('DefaultCPUAllocator: can\\'t allocate memory: you tried')",
+            "Memory ran out: use a smaller profile",
+        ),
+    ],
+)
+def test_want_of_memory_is_told(tmp_path, capsys, code, advice):
+    book = write_notebook(tmp_path / "trial.ipynb", TRIAL, code)
+    assert main(["run", str(book), "--out", str(tmp_path / "done.ipynb")]) == 2
+    assert advice in capsys.readouterr().err
+
+
+# Alone -------------------------------------------------------------------------------------
+
+
+def test_two_at_once_in_one_folder_are_refused(tmp_path, trial, monkeypatch, capsys):
+    monkeypatch.setattr("replication.sweep.grid.SWEEPS", tmp_path)
+    typed = ["sweep", str(trial), "-p", "number", "1", "2", "--name", "mine"]
+    with workflow.alone(tmp_path / "mine"):
+        assert main(typed) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'mine'} is in use by process {os.getpid()} on " in said
+    assert "Nothing was changed" in said
+    assert not (tmp_path / "mine" / "plan.json").exists()
+
+
+def test_what_was_broken_off_on_another_machine_is_not_taken_over(tmp_path):
+    (tmp_path / ".lock").write_text('{"pid": 1, "host": "elsewhere", "executor": "local"}')
+    with (
+        pytest.raises(workflow.WorkflowError, match="broken off on elsewhere"),
+        workflow.alone(tmp_path),
+    ):
+        pass
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from replication.workflow import alone
+with alone(Path(sys.argv[1])):
+    print("here", flush=True)
+    time.sleep(1)
+    (Path(sys.argv[1]) / "left").touch()
+"""
+
+
+def test_who_may_wait_waits(tmp_path, capsys):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "here\n"
+        with workflow.alone(tmp_path, wait=True):
+            assert (tmp_path / "left").exists()
+    assert f"in use by process {other.pid} on" in capsys.readouterr().out
+
+
+@pytest.fixture
+def queue(tmp_path, monkeypatch):
+    """A queue that lists a job in a folder, with commands to see and to cancel it."""
+    folder, tools = tmp_path / "work", tmp_path / "bin"
+    tools.mkdir()
+    for name, lines in (
+        ("squeue", f"[ -e {tools}/down ] && {{ echo no answer >&2; exit 1; }}\ncat {tools}/jobs"),
+        ("scancel", f"echo $1 >> {tools}/cancelled\n: > {tools}/jobs"),
+    ):
+        (tools / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (tools / name).chmod(0o755)
+    (tools / "jobs").touch()
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    return folder, tools
+
+
+def test_jobs_that_could_not_be_ended_are_ended_by_the_next_driver(queue):
+    folder, tools = queue
+
+    def break_off() -> None:
+        with workflow.alone(folder, "slurm"):
+            (tools / "jobs").write_text(f"41 {folder.parent}\n42 {folder}\n")
+            (tools / "down").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(workflow.WorkflowError, match=r"squeue does not say .*: no answer"):
+        break_off()
+    with pytest.raises(workflow.WorkflowError, match="no answer"), workflow.alone(folder):
+        pass
+    (tools / "down").unlink()
+    with workflow.alone(folder):
+        assert (tools / "cancelled").read_text() == "42\n"
+    (tools / "jobs").write_text(f"43 {folder}\n")
+    with workflow.alone(folder):
+        assert (tools / "cancelled").read_text() == "42\n", "the work before was not on a cluster"
+
+
+def test_without_squeue_no_work_for_a_cluster_begins(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(workflow.WorkflowError, match="No such file or directory: 'squeue'"),
+        workflow.alone(tmp_path, "slurm"),
+    ):
+        pytest.fail("it began")

@@ -6,15 +6,27 @@ import signal
 
 import pandas as pd
 import pytest
-from workflow_cases import ROOT, TRIAL, call, marked, new_project, start, until, write_notebook
+from workflow_cases import (
+    PLACE,
+    ROOT,
+    TRIAL,
+    call,
+    marked,
+    new_project,
+    start,
+    until,
+    write_notebook,
+)
 
 from replication import sweep
+from replication.cli import main
+from replication.notebooks import find
 from replication.results import ResultsError
 
 
 @pytest.fixture
 def project(tmp_path):
-    return new_project(tmp_path / "my project")
+    return new_project(tmp_path / PLACE)
 
 
 @pytest.fixture
@@ -74,6 +86,17 @@ def test_values_may_join_a_sweep_but_points_that_were_run_are_not_lost(notebook,
         sweep.save(grid("a", "b"))
 
 
+def test_a_parameter_without_a_value_is_told(notebook, capsys):
+    assert main(["sweep", str(notebook), "-p", "number", "-p", "text", "a", "b"]) == 2
+    assert "number has no value" in capsys.readouterr().err
+
+
+def test_nothing_is_tried_where_it_may_not_be(tmp_path):
+    grid = sweep.plan(find("03"), {"seeds": [[0], [1]], "profile": ["smoke"]})
+    assert sweep.estimate(grid._replace(folder=tmp_path), may_try=False) is None
+    assert not list(tmp_path.iterdir())
+
+
 NASTY = [
     "; touch pwned #",
     "$(touch pwned)`touch pwned`",
@@ -121,6 +144,13 @@ def test_a_sweep_that_is_stopped_goes_on_by_the_same_command(project, how):
     assert pd.read_csv(folder / "table.csv").said.tolist() == ["a", "b"]
 
 
+def test_points_that_failed_are_explained_though_the_table_cannot_be_collected(project):
+    typed = ["sweep", "trial.ipynb", "--table", "none", "-p", "broken", "false", "true"]
+    said = call(project, *typed, code=2)
+    assert "ValueError: asked to fail" in said
+    assert "has left no none.csv" in said
+
+
 def test_a_damaged_or_missing_table_is_told(notebook, tmp_path):
     grid = sweep.plan(notebook, {"text": ["a"]}, table="rows")._replace(folder=tmp_path / "s")
     (job,) = grid.jobs()
@@ -144,9 +174,17 @@ def test_a_trial_tells_how_long_a_real_sweep_takes_and_its_table_is_tidy(project
     (source,) = (ROOT / "notebooks").glob("03_*.ipynb")
     (project / "notebooks").mkdir()
     shutil.copy(source, project / "notebooks")
-    said = call(project, "sweep", "03", "--profile", "smoke", "-p", "setting", "paper", "-p",
-                "attentions", "linear", "-p", "lengths", "8", "-p", "seeds", "[0, 1]", "-p",
-                "steps", "4", "--cores", "2", "--name", "real")  # fmt: skip
+    typed = ["sweep", "03", "--profile", "smoke", "-p", "setting", "paper", "-p", "lengths", "8",
+             "-p", "seeds", "[0, 1]", "-p", "steps", "4", "--cores", "2"]  # fmt: skip
+    wrong = call(project, *typed, "-p", "attentions", "magic", "--name", "wrong", code=2)
+    assert "attentions='magic' is unknown" in wrong
+    kept = project / "results/sweeps/wrong/trial.part.ipynb"
+    assert wrong.splitlines()[-1] == f"The notebook up to there: {kept}"
+    assert kept.exists()
+    typed += ["-p", "attentions", "linear", "--name", "real"]
+    assert "Trial" not in call(project, *typed, "--dry-run")
+    said = call(project, *typed)
+    assert not list((project / "results/sweeps/real").glob("trial*"))
     assert "by a trial of 3 updates of attentions_linear-lengths_8-" in said
     table = pd.read_csv(project / "results/sweeps/real/table.csv")
     given = table[["profile", "setting", "attentions", "lengths", "seeds", "steps"]]

@@ -18,12 +18,12 @@ from replication.report.words import (
     ("value", "digits", "text"),
     [
         (0.0123456, 2, "0.012"), (1.249, 2, "1.2"), (9.96, 2, "10"), (99.6, 2, "100"),
-        (1234.5, 2, "1 234"), (3148.7, 5, "3 148.7"), (-0.5, 2, "−0.50"), (0, 3, "0"),
+        (1234.5, 2, "1234"), (3148.7, 5, "3148.7"), (-0.5, 2, "−0.50"), (0, 3, "0"),
         (16, 2, "16"), (0.999, 1, "1"),
     ],
 )  # fmt: skip
 def test_a_number_has_the_digits_that_say_something(value, digits, text):
-    assert number(value, digits).replace("\N{NARROW NO-BREAK SPACE}", " ") == text
+    assert number(value, digits) == text
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
@@ -33,14 +33,14 @@ def test_a_missing_number_stops_the_build_and_is_named(value):
 
 
 def test_whole_numbers_are_not_rounded():
-    assert [whole(N) for N in (8, 64.0, 3148.7, 9999)] == ["8", "64", "3149", "9999"]
-    assert whole(65536).split("\N{NARROW NO-BREAK SPACE}") == ["65", "536"]
-    with pytest.raises(MissingNumberError):
-        whole(math.inf)
+    assert [whole(N) for N in (8, 64.0, 3148.7, 65536)] == ["8", "64", "3149", "65536"]
+    for missing in (whole, duration):
+        with pytest.raises(MissingNumberError, match="which is None"):
+            missing(None)
 
 
 def test_words_have_units():
-    assert times(6.24) == "6.2 ×"
+    assert times(6.24).split("\N{NO-BREAK SPACE}") == ["6.2", "×"]
     assert [duration(s) for s in (3, 89, 120, 7200)] == [
         "3.0 seconds", "89 seconds", "2.0 minutes", "2.0 hours",
     ]  # fmt: skip

@@ -1,80 +1,29 @@
-"""What a user types is checked first; what is stale is run again, and nothing else."""
+"""A notebook is run whole or not at all; what is stale is run again, and nothing else."""
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 import time
+from dataclasses import replace
 
+import nbformat
 import pytest
-from workflow_cases import TRIAL, call, new_project, write_notebook
+from report_cases import FACTS
+from workflow_cases import PLACE, ROOT, TRIAL, call, limited, new_project, start, write_notebook
 
 from replication import notebooks, workflow
 from replication.cli import main
+from replication.config import ORIGINS, PROFILES
+from replication.notebooks import Job
 from replication.sources import PACKAGE
-
-# Parameters ---------------------------------------------------------------------------------
+from replication.workflow import plan
 
 
 @pytest.fixture
 def trial(tmp_path):
-    kinds = 'sizes: list = [1]\nrate: float = None\nlsh: dict = {"a": 1}\nplain = 2'
-    return write_notebook(tmp_path / "trial.ipynb", TRIAL + kinds, "1")
-
-
-@pytest.mark.parametrize(
-    ("name", "typed", "value"),
-    [
-        ("number", "3", 3),
-        ("plain", "3", 3),
-        ("rate", "1e-3", 0.001),
-        ("rate", "2", 2.0),
-        ("rate", "None", None),
-        ("text", "3", "3"),
-        ("text", "None", "None"),
-        ("broken", "True", True),
-        ("sizes", "[1, 1e-3, a]", [1, 0.001, "a"]),
-        ("sizes", "1, 2", [1, 2]),
-        ("sizes", "7", [7]),
-        ("sizes", "2020-01-01", ["2020-01-01"]),
-        ("lsh", "{a: 2}", {"a": 2}),
-    ],
-)
-def test_what_is_typed_is_read_as_the_notebook_declares_it(trial, name, typed, value):
-    ((found,),) = notebooks.read(trial, [(name, [typed])]).values()
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("name", "typed", "said"),
-    [
-        ("number", "abc", "number='abc' is not a whole number. Give a whole number, such as 1."),
-        ("number", "1.5", "is not a whole number"),
-        ("rate", "fast", "is not a number. Give a number, such as 0.001."),
-        ("broken", "2", "is not true or false"),
-        ("sizes", "{a: 1}", "is not a list"),
-        ("sizes", "[1", "is not a list"),
-        ("lsh", "[1]", "is not a mapping"),
-        ("numbr", "1", "has no parameter numbr. Did you mean number? It has text, number,"),
-    ],
-)
-def test_a_wrong_parameter_is_told_before_anything_runs(trial, name, typed, said, capsys):
-    assert main(["run", str(trial), "-p", name, typed]) == 2
-    assert said in capsys.readouterr().err
-    assert main(["sweep", str(trial), "-p", name, typed]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_name_given_twice_is_not_half_ignored(trial, capsys):
-    assert main(["run", str(trial), "-p", "number", "1", "-p", "number", "2"]) == 2
-    assert "number is given twice" in capsys.readouterr().err
-
-
-def test_help_shows_the_parameters_of_a_notebook(trial, capsys):
-    assert main(["run", "--help", str(trial)]) == 0
-    assert main(["sweep", str(trial), "--help"]) == 0
-    for part in capsys.readouterr().out.split("Parameters of trial.ipynb")[1:]:
-        assert "number: int = 1" in part
-        assert "how often" in part
+    return write_notebook(tmp_path / "trial.ipynb", TRIAL, "1")
 
 
 # One notebook -------------------------------------------------------------------------------
@@ -94,12 +43,6 @@ def test_a_run_is_quiet_and_a_failing_one_leaves_the_earlier_result(trial, tmp_p
     assert out.read_bytes() == before
     assert main([*typed, "3"]) == 0
     assert not (tmp_path / "done.part.ipynb").exists()
-
-
-def test_a_kernel_that_dies_is_told(trial, tmp_path, capsys):
-    write_notebook(trial, TRIAL, "import os; os._exit(9)")
-    assert main(["run", str(trial), "--out", str(tmp_path / "done.ipynb")]) == 2
-    assert "mostly for want of memory" in capsys.readouterr().err
 
 
 # What a notebook comes from ----------------------------------------------------------------
@@ -127,26 +70,37 @@ def test_only_training_gets_cores_and_only_timing_runs_alone(tmp_path):
 
 LOG = """
 import json, time
+from pathlib import Path
 begin = time.time()
 time.sleep(0.5)
+for table in %r:
+    for file in (Path(f"../results/smoke/{table}{suffix}") for suffix in (".csv", ".json")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
 with open("../log", "a") as file:
     entry = dict(number="%s", begin=begin, end=time.time(), profile=profile, %s)
     print(json.dumps(entry), file=file)
 """
+TRAINED = [
+    f"copy_task/{replace(experiment, device='cpu').name}/{table}"
+    for experiment in (PROFILES[setting, "smoke"] for setting in ORIGINS)
+    for table in ("evaluations", "runs", "patterns", *(f"steps-{x}" for x in experiment.attentions))
+]
+TIMED = ["scaling", "scaling_plan", "decoding"]
 
 
 @pytest.fixture
 def project(tmp_path):
-    project = new_project(tmp_path / "p")
+    project = new_project(tmp_path / PLACE)
     (project / "replication" / "extra.py").write_text("VALUE = 1\n")
     known = 'profile: str = "quick"'
-    for number, also, more, imports in (
-        ("01", "", "", ""),
-        ("03", "workers: int = 1\nrows: str = ''", "workers=workers, rows=rows", "extra"),
-        ("04", "rows: str = ''", "rows=rows", ""),
-        ("05", "", "", ""),
+    for number, also, more, imports, tables in (
+        ("01", "", "", "", ()),
+        ("03", "workers: int = 1\nrows: str = ''", "workers=workers, rows=rows", "extra", TRAINED),
+        ("04", "rows: str = ''", "rows=rows", "", TIMED),
+        ("05", "", "", "", ()),
     ):
-        cells = (f"from replication import {imports or 'sources'}", LOG % (number, more))
+        cells = (f"from replication import {imports or 'sources'}", LOG % (tables, number, more))
         write_notebook(project / f"notebooks/{number}_x.ipynb", f"{known}\n{also}", *cells)
     return project
 
@@ -193,21 +147,95 @@ def test_a_report_runs_what_is_stale_in_order_and_a_failure_spoils_nothing(proje
     assert (project / "build/smoke/04_x.ipynb").read_bytes() == before
 
 
-def test_two_at_once_in_one_folder_are_refused(tmp_path, trial, monkeypatch, capsys):
-    monkeypatch.setattr("replication.sweep.grid.SWEEPS", tmp_path)
-    typed = ["sweep", str(trial), "-p", "number", "1", "2", "--name", "mine"]
-    with workflow.alone(tmp_path / "mine"):
-        assert main(typed) == 2
-    said = capsys.readouterr().err
-    assert f"{tmp_path / 'mine'} is in use by process {os.getpid()} on " in said
-    assert "Nothing was changed" in said
-    assert not (tmp_path / "mine" / "plan.json").exists()
+def test_what_was_deleted_is_made_again_and_fresh_goes_on_if_it_was_broken_off(project):
+    typed, whole = ["report", "--profile", "smoke", "--cores", "2"], {"01", "03", "04", "05"}
+    call(project, *typed)
+    assert set(log(project)) == whole
+    (project / f"results/smoke/{TRAINED[-1]}.csv").unlink()
+    call(project, *typed)
+    assert set(log(project)) == {"03"}
+    (project / "results/smoke/decoding.json").unlink()
+    (project / "build/smoke/01_x.ipynb").unlink()
+    call(project, *typed)
+    assert set(log(project)) == whole - {"03"}
+    timing = (project / "notebooks/04_x.ipynb").read_text()
+    (project / "notebooks/04_x.ipynb").write_text(timing.replace("time.sleep", "time.broken"))
+    call(project, *typed, "--fresh", code=1)
+    assert set(log(project)) == {"01", "03"}
+    (project / "notebooks/04_x.ipynb").write_text(timing)
+    call(project, *typed, "--fresh")
+    runs = log(project)
+    assert set(runs) == {"04", "05"}, "01 and 03 were made anew before it was broken off"
+    assert runs["04"]["rows"] == "fresh"
+    call(project, *typed, "--fresh")
+    assert set(log(project)) == whole
 
 
-def test_what_was_broken_off_on_another_machine_is_not_taken_over(tmp_path):
-    (tmp_path / ".lock").write_text('{"pid": 1, "host": "elsewhere", "executor": "local"}')
-    with (
-        pytest.raises(workflow.WorkflowError, match="broken off on elsewhere"),
-        workflow.alone(tmp_path),
-    ):
-        pass
+def test_a_page_that_cannot_be_made_and_a_failing_snakemake_are_told(project):
+    typed = ["report", "--profile", "smoke", "--cores", "2"]
+    said = call(project, *typed, code=1, preexec_fn=limited)  # notebooks fit, pages do not
+    assert "Not made: 01_x.html\n" in said
+    assert "File too large" in said
+    assert f"All of it: {project / 'build/smoke/01_x.page.log'}" in said
+    assert "Input Notebook" not in said, "papermill has nothing to do with it"
+    with (project / "Snakefile").open("a") as file:
+        file.write("\n\nonsuccess:\n    raise ValueError('after all was made')\n")
+    said = call(project, *typed, code=2)
+    assert "All files were made, but Snakemake ended with code 1" in said
+    assert "after all was made" in said
+
+
+@pytest.mark.parametrize(("executor", "workers"), [("local", 8), ("slurm", 1)])
+def test_a_job_on_a_cluster_does_not_ask_for_the_cores_of_this_machine(project, executor, workers):
+    config = workflow.Drive(project, {"profile": "smoke"}, 8, executor)._command()[-3:]
+    assert config == ["--config", "profile=smoke", f"executor={executor}"]
+    options = ["--cores", "8", "--dry-run", "--printshellcmds"]
+    command = [sys.executable, "-m", "snakemake", *options, *config]
+    env = os.environ | {"PYTHONPATH": str(project.with_name("importable"))}
+    said = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
+    assert f"-p workers {workers} " in said.stdout.replace("\n", " "), said.stderr
+    assert ("threads: 8" in said.stdout) == (executor == "local")
+
+
+def test_only_the_driver_drops_what_was_lost(tmp_path):
+    job = Job("03_x", tmp_path / "03_x.ipynb", {"profile": "smoke"})
+    (tmp_path / "03_x.done").touch()
+    workflow.prepare(tmp_path, [job])
+    assert (tmp_path / "03_x.yaml").read_text() == "profile: smoke\n"
+    assert (tmp_path / "03_x.done").exists()
+    workflow.drop_lost(tmp_path, [job])
+    assert not (tmp_path / "03_x.done").exists()
+
+
+def test_a_report_comes_from_its_sources_and_not_from_what_an_editor_leaves(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "PAPER", tmp_path / "paper")
+    shutil.copytree(ROOT / "paper", plan.PAPER)
+    before = workflow.report_sources()
+    names = {str(path.relative_to(plan.PAPER)) for path in before if path.is_relative_to(tmp_path)}
+    assert names >= {"report.ipynb", "claims.yaml", "references.bib", "template/article.typ"}
+    assert not names & {"report.pdf", "report.html"}
+    for left in (".ipynb_checkpoints/report-checkpoint.ipynb", ".~report.ipynb", "Untitled.ipynb",
+                 "template/article.typ~", "template/.#article.typ"):  # fmt: skip
+        (plan.PAPER / left).parent.mkdir(exist_ok=True)
+        (plan.PAPER / left).touch()
+    assert workflow.report_sources() == before
+
+
+def test_reports_of_two_profiles_at_once_do_not_take_each_other_s_place(project):
+    shutil.copytree(ROOT / "paper", project / "paper")
+    cells = [
+        nbformat.v4.new_code_cell('profile: str = ""', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(
+            "from IPython.display import Markdown\nMarkdown(f'Profile {profile}.')"
+        ),
+    ]
+    facts = {"report": FACTS, "language_info": {"name": "python"}}
+    book = nbformat.v4.new_notebook(cells=cells, metadata=facts)
+    nbformat.write(book, project / "paper/report.ipynb")
+    both = {name: start(project, "render", "--profile", name) for name in ("smoke", "quick")}
+    for name, process in both.items():
+        said = "".join(process.communicate())
+        assert process.returncode == 0, said
+        page = (project / f"build/{name}/report.html").read_text()
+        assert f"Profile {name}." in page
+        assert (project / f"build/{name}/report.pdf").read_bytes().startswith(b"%PDF")

@@ -1,6 +1,7 @@
 """A project of one's own to run commands in: the real package, with small notebooks."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,8 @@ import nbformat
 import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
+PLACE = "my: project #1"
+"""A folder whose name means something to YAML, to shells and to PYTHONPATH."""
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 TRIAL = """
@@ -59,8 +62,14 @@ def new_project(folder: Path) -> Path:
     for name in ("replication", "workflow"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Snakefile", folder)
+    _importable(folder).symlink_to(folder)
     write_notebook(folder / "trial.ipynb", TRIAL, *TRIAL_CELLS)
     return folder
+
+
+def _importable(project: Path) -> Path:
+    """PYTHONPATH is split at colons: where it leads to a project of ours."""
+    return project if project == ROOT else project.with_name("importable")
 
 
 def heed_ctrl_c() -> None:
@@ -72,7 +81,7 @@ def start(project: Path, *typed: str, **options) -> subprocess.Popen:
     """``replication ...`` in that project."""
     options = {"preexec_fn": heed_ctrl_c} | options
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    env = os.environ | {"PYTHONPATH": str(project)}
+    env = os.environ | {"PYTHONPATH": str(_importable(project))}
     command = [sys.executable, "-m", "replication", *typed]
     return subprocess.Popen(command, cwd=project, env=env, **options)
 
@@ -83,6 +92,14 @@ def call(project: Path, *typed: str, code: int = 0, **options) -> str:
     said, complained = child.communicate()
     assert child.returncode == code, said + complained
     return said + complained
+
+
+LIMIT = 64 * 1024
+
+
+def limited() -> None:
+    """To this process the disk is full after so many bytes of any file."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
 
 
 def marked(folder: Path) -> list[psutil.Process]:

@@ -89,6 +89,7 @@ end
 local function header(element)
   if not element.attributes.number then element.classes:insert('unnumbered') end
   element.attributes.number = nil
+  if element.identifier == 'references' then return {raw('\\FloatBarrier'), element} end
   return element
 end
 

@@ -1,5 +1,6 @@
 -- Gives every section, figure, table, listing, algorithm and tagged equation its number, and turns
--- [Figure](#fig-growth) into "Figure 3". All formats take their numbers from here.
+-- [Figure](#fig-growth) into "Figure 3". All formats take their numbers from here, and know from
+-- here where a line must not end.
 
 local WORDS = {
   section = {'Section', 'Sections', 'Sec.', 'Appendix', 'Appendices'},
@@ -114,6 +115,28 @@ local refer_all = {
   Link = refer,
 }
 
+-- Lines -------------------------------------------------------------------------------------
+
+-- No line ends within "95 %", "2 ×" or "N = 64".
+local function belong_together(before, after)
+  if not before or not after then return false end
+  if before.text == '=' or after.text == '=' then return true end
+  local unit = after.t == 'Str' and (after.text:find('^%%') or after.text:find('^×'))
+  return unit and before.t == 'Str' and before.text:find('%d$')
+end
+
+local function keep_together(inlines)
+  for i, element in ipairs(inlines) do
+    local space = element.t == 'Space' or element.t == 'SoftBreak'
+    if space and belong_together(inlines[i - 1], inlines[i + 1]) then
+      inlines[i] = pandoc.Str('\u{a0}')
+    end
+  end
+  return inlines
+end
+
+local lines = {Para = function(para) return para:walk {Inlines = keep_together} end}
+
 -- The list of references stands at the end, or before the appendix.
 local function add_references(blocks)
   local at = #blocks + 1
@@ -126,7 +149,7 @@ end
 
 function Pandoc(doc)
   add_references(doc.blocks)
-  doc = doc:walk(number):walk(refer_all)
+  doc = doc:walk(number):walk(refer_all):walk(lines)
   problems.stop_if_any()
   return doc
 end

@@ -83,18 +83,10 @@ function body.algorithm(div)
   return 'algorithm(' .. array(div.content[3].content:map(step)) .. ')'
 end
 
--- What may go on on the next page stays in its place; other things move to where there is room.
-local function is_long(div)
-  local last = div.content[3]
-  if last and last.t == 'CodeBlock' then return select(2, last.text:gsub('\n', '')) > 45 end
-  return last and last.t == 'Table' and #last.bodies[1].body > 25
-end
-
 local function float(div)
   local kind = div.classes[2]
   return raw('#numbered("' .. kind .. '", "' .. div.attributes.number .. '", '
-    .. content(div.content[1].content) .. ', ' .. body[kind](div)
-    .. (is_long(div) and ', breaks: true' or '') .. ') <' .. div.identifier .. '>')
+    .. content(div.content[1].content) .. ', ' .. body[kind](div) .. ') <' .. div.identifier .. '>')
 end
 
 -- The rest ----------------------------------------------------------------------------------
@@ -121,6 +113,12 @@ local function tagged(span)
   return pandoc.RawInline('typst', markup), false
 end
 
+-- Typst would take an apostrophe after a digit for a prime.
+local function apostrophe(str)
+  local before, after = str.text:match('^(.*%d)’(.*)$')
+  if before then return {pandoc.Str(before), pandoc.RawInline('typst', '’'), pandoc.Str(after)} end
+end
+
 local function untagged(element) return pandoc.RawInline('typst', math.equation(element)) end
 
 -- The PDF's own metadata are strings, without markup.
@@ -136,7 +134,7 @@ local function metadata(meta)
 end
 
 return {
-  {traverse = 'topdown', Span = tagged, Math = untagged},
+  {traverse = 'topdown', Span = tagged, Math = untagged, Str = apostrophe},
   {Div = division, Header = header, Meta = metadata},
   {Table = function(element) return raw('#align(center, ' .. booktabs(element) .. ')') end},
 }

@@ -1,5 +1,6 @@
 """What a claim is, what it is judged by, and what a verdict says."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -73,4 +74,5 @@ def _claim(entry: dict, known_tests: set[str]) -> Claim:
             f"{which} asks for the test {entry['test']!r}, which is unknown. Choose one of: "
             f"{', '.join(sorted(known_tests))}."
         )
-    return Claim(**entry | {"rule": entry["rule"].format(**entry["numbers"])})
+    rule = entry["rule"].format(**entry["numbers"])
+    return Claim(**entry | {"rule": re.sub(r"(?<=\d)%", " %", rule)})

@@ -87,17 +87,25 @@ def faster(evidence: Evidence, opponent: str, from_length: int) -> Verdict:
         within(low, high, 1.0, math.inf) for low, high in zip(found.low, found.high, strict=True)
     ]
     values = {"ratios": found.to_dict("records")}
-    return Verdict(by_answers(answers), _ratio_words(found, name), values)
+    return Verdict(by_answers(answers), _ratio_words(found, name, answers), values)
 
 
-def _ratio_words(found: pd.DataFrame, name: str) -> str:
-    ends = found.iloc[[0, -1]] if len(found) > 1 else found
+def _ratio_words(found: pd.DataFrame, name: str, answers: list[bool | None]) -> str:
+    """The ratios at the two ends, and where it is not so or not clear."""
+    first, *last = found.iloc[[0, -1]].drop_duplicates().itertuples()
     parts = [
-        f"{row.ratio:.2g} times as long as linear attention at N = {row.N:.0f} "
-        f"(95 % interval {row.low:.2g} to {row.high:.2g})"
-        for row in ends.itertuples()
-    ]
-    return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}."
+        f"{_times(first.ratio)} times as long as linear attention at N = {first.N:.0f} (95 % "
+        f"interval {_times(first.low)} to {_times(first.high)})",
+        *(f"{_times(row.ratio)} times at N = {row.N:.0f} ({_times(row.low)} to {_times(row.high)})"
+          for row in last),
+    ]  # fmt: skip
+    other = [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True) if not answer]
+    rest = f"; not shown to be slower at N = {', '.join(other)}" if other else ""
+    return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{rest}."
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:

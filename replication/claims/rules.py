@@ -9,9 +9,8 @@ from replication.claims.claim import Claim, Evidence, Verdict
 from replication.claims.costs import constant_cost, crosses_at, faster, grows_linearly
 from replication.claims.outcome import by_answers
 from replication.convergence import claim_1, differences
-from replication.convergence.rule import FEWEST_SEEDS, INCONCLUSIVE, NOT, PARTLY, SUPPORTED
-
-REVERSE = {SUPPORTED: NOT, NOT: SUPPORTED, PARTLY: PARTLY, INCONCLUSIVE: INCONCLUSIVE}
+from replication.convergence.rule import FEWEST_SEEDS, SUPPORTED
+from replication.convergence.verdict import instability, nats
 
 
 def judge(claims: Sequence[Claim], evidence: Evidence) -> dict[str, Verdict]:
@@ -26,9 +25,27 @@ def converges(evidence: Evidence, setting: str) -> Verdict:
 
 
 def does_not_converge(evidence: Evidence, setting: str) -> Verdict:
-    found = converges(evidence, setting)
-    said = f"By the rule of C1, at each length: {found.evidence}"
-    return found._replace(outcome=REVERSE[found.outcome], evidence=said)
+    """Is linear attention unstable or unlike softmax, length by length?"""
+    found = claim_1(evidence.runs[setting], evidence.published_updates[setting])
+    answers = [_fails(cell) for cell in found["values"]]
+    words = [_failure(*pair) for pair in zip(answers, found["values"], strict=True)]
+    return Verdict(by_answers(answers), "; ".join(words) + ".", {"lengths": found["values"]})
+
+
+def _fails(cell: dict) -> bool | None:
+    """Not to have shown that C1 holds is no evidence against it."""
+    if cell["seeds"] < FEWEST_SEEDS:
+        return None
+    if False in (cell["converges"], cell["reaches"], cell["stable"]):
+        return True
+    return False if cell["verdict"] == SUPPORTED else None
+
+
+def _failure(fails: bool | None, cell: dict) -> str:
+    pair = cell["difference"]
+    seen = instability(cell) or ("stable" if fails is not None else "open")
+    apart = f"losses differ by {nats(pair['mean'])} nats per token" if pair["n"] > 1 else "one seed"
+    return f"N = {cell['length']}: {seen}, {apart}"
 
 
 def ends_lower(evidence: Evidence, setting: str, opponent: str) -> Verdict:
@@ -50,7 +67,8 @@ def _lower(found: pd.Series, opponent: str, enough: bool) -> tuple[bool | None, 
     mean, (low, high) = float(found.mean()), DescrStatsW(found).tconfint_mean(0.05)
     values = {"seeds": n, "mean": mean, "low": float(low), "high": float(high)}
     text = (
-        f"linear - {opponent} is {mean:+.2g} nats a token (95 % interval {low:+.2g} to {high:+.2g})"
+        f"linear minus {opponent} is {nats(mean)} nats per token (95 % interval {nats(low)} to "
+        f"{nats(high)})"
     )
     if high < 0:
         return True, text, values

@@ -51,7 +51,9 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
         "published_updates": published_updates,
         "linear_learnt": [int(_learnt(linear).sum()), len(linear)],
         "softmax_learnt": [int(_learnt(softmax).sum()), len(softmax)],
+        "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
         "linear_stopped": int(linear.stopped.sum()),
+        "above_lowest": float(linear.above_lowest.max()) if len(linear) else 0.0,
         "spikes_per_1000": rates,
         "difference": pair.as_dict(),
         **answers,
@@ -85,8 +87,12 @@ def _reaches(
 
 
 def _stable(linear: pd.DataFrame, rates: dict[str, float]) -> bool:
-    smooth = rates.get("linear", 0) <= max(MOST_SPIKES, rates.get("softmax", 0))
+    smooth = rates.get("linear", 0) <= _most_spikes(rates)
     return bool(smooth and not linear.stopped.any() and (linear.above_lowest <= MARGIN).all())
+
+
+def _most_spikes(rates: dict[str, float]) -> float:
+    return max(MOST_SPIKES, rates.get("softmax", 0))
 
 
 def _counts(answer: bool | None, enough: bool) -> bool | None:
@@ -112,19 +118,31 @@ def combine(outcomes: Iterable[str]) -> str:
     return PARTLY if found & {SUPPORTED, PARTLY} else NOT
 
 
+# In words -------------------------------------------------------------------------------------
+
+
+def nats(value: float) -> str:
+    """A difference of losses, as exactly as a reader can use it."""
+    return f"{value:+.{4 if abs(value) < 0.1 else 2}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def _sentence(cell: dict) -> str:
     """What was seen at one length, and what is missing."""
     found = [
         f"N = {cell['length']}: {_of(cell['linear_learnt'])} linear and "
-        f"{_of(cell['softmax_learnt'])} softmax runs copy at least {LEARNT:.0%} of the symbols",
+        f"{_of(cell['softmax_learnt'])} softmax runs copy at least {100 * LEARNT:g} % of the "
+        f"symbols{_whole_words(cell['exact_match'])}",
         _difference(cell["difference"]),
-        f"{cell['linear_stopped']} linear runs stopped early",
-        "spikes in 1000 updates: "
-        + ", ".join(f"{name} {rate:.2g}" for name, rate in cell["spikes_per_1000"].items()),
-        f"outcome: {cell['verdict']}",
+        instability(cell) or "all linear runs are stable",
     ]
     missing = _missing(cell)
-    return "; ".join(filter(None, found)) + f"{missing and f', for want of {missing}'}."
+    return "; ".join(filter(None, found)) + f"{missing and f'; open for want of {missing}'}."
+
+
+def _whole_words(exact: dict[str, float]) -> str:
+    """The stricter measure: one wrong symbol spoils a word."""
+    both = [f"{100 * exact[name]:.0f} %" for name in ("linear", "softmax") if name in exact]
+    return f" (whole words: {' and '.join(both)}, medians)"
 
 
 def _of(counts: list[int]) -> str:
@@ -135,9 +153,24 @@ def _difference(pair: dict) -> str:
     if pair["n"] < 2:
         return ""
     return (
-        f"linear - softmax is {pair['mean']:+.2g} nats a token (90 % interval {pair['low']:+.2g} "
-        f"to {pair['high']:+.2g}, margin {MARGIN:.3f})"
+        f"linear minus softmax is {nats(pair['mean'])} nats per token (90 % interval "
+        f"{nats(pair['low'])} to {nats(pair['high'])}, margin {MARGIN:.3f})"
     )
+
+
+def instability(cell: dict) -> str:
+    """Each respect in which the linear runs of one length are not stable; empty if in none."""
+    rates, found = cell["spikes_per_1000"], []
+    if cell["linear_stopped"]:
+        found.append(f"{cell['linear_stopped']} linear runs stopped early")
+    if cell["above_lowest"] > MARGIN:
+        found.append(f"a linear run ends {cell['above_lowest']:.3f} above its own lowest loss")
+    if rates.get("linear", 0) > _most_spikes(rates):
+        found.append(
+            f"{rates['linear']:.1f} spikes in 1000 linear updates ({_most_spikes(rates):.2g} "
+            f"allowed; softmax {rates.get('softmax', 0):.1f})"
+        )
+    return ", ".join(found)
 
 
 def _missing(cell: dict) -> str:

@@ -39,7 +39,7 @@ from replication.crossover.growth import (
 from replication.crossover.rows import TIME, pair
 
 ABSENT = "–"
-EXTRAPOLATED = "†"
+EXTRAPOLATED, REPEATED = "†", "‡"
 """Marks a length outside of what was measured."""
 FEWEST = {
     measured_crossover: 2,
@@ -125,12 +125,12 @@ def forecasts(
     level: float = LEVEL,
     **options,
 ) -> pd.DataFrame:
-    """By opponent: what the earlier method foretells from N <= longest, and what was measured."""
+    """By opponent: what the earlier method predicts from N <= longest, and what was measured."""
     pairs = {name: [contender, name] for name in opponents}
     short, same = rows[rows["N"] <= longest], {"longest": longest, "level": level}
     table = {
         name: {
-            "foretold": _ask(earlier_method, short, both, **same),
+            "predicted": _ask(earlier_method, short, both, **same),
             "with b N": _ask(earlier_method, short, both, powers=LINE_AND_PARABOLA, **same),
             "measured": _ask(measured_crossover, rows, both, level=level, **options),
         }
@@ -153,16 +153,17 @@ def _ask(estimate: Callable, rows: pd.DataFrame, names: list[str], *quantity: st
     return estimate(rows, *names, *quantity, **options)
 
 
-def miss(foretold: Crossover | None, measured: Crossover | None) -> float:
-    """How many times the measured crossover the foretold one is; NaN unless both are lengths."""
-    crossing = [c is not None and c.status == "crosses" for c in (foretold, measured)]
-    return foretold.at / measured.at if all(crossing) else math.nan
+def miss(predicted: Crossover | None, measured: Crossover | None) -> float:
+    """How many times the measured crossover the predicted one is; NaN unless both are lengths."""
+    crossing = [c is not None and c.status == "crosses" for c in (predicted, measured)]
+    return predicted.at / measured.at if all(crossing) else math.nan
 
 
 def brief(found: object) -> str:
     """In a table: a dash for what is no estimate, else
 
-    a crossover as 312 (295–330), <8, >4096 or 3149† (2402–4558); an exponent as 1.02 (0.98–1.06);
+    a crossover as 312 (295–330), <8, >4096, 3149† (2402–4558) where it is extrapolated, or 151‡
+    where it is the last of several; an exponent as 1.02 (0.98–1.06);
     a comparison as the model that AICc prefers, by how much, and (the share of c N^2 at the end).
     """
     if isinstance(found, Exponent):
@@ -183,9 +184,15 @@ def _brief_crossover(found: Crossover) -> str:
         return _end(found.at, found)
     if found.status != "crosses":
         return {"below": "always", "beyond": "never"}[found.status]
-    mark = EXTRAPOLATED if isinstance(found, Fitted) and found.extrapolated else ""
     interval = "" if found.low is None else f" ({_end(found.low, found)}–{_end(found.high, found)})"
-    return _number(found.at) + mark + interval
+    return _number(found.at) + _mark(found) + interval
+
+
+def _mark(found: Crossover) -> str:
+    """What a reader must know of a crossover: that it was not seen, or not for the first time."""
+    if isinstance(found, Fitted):
+        return EXTRAPOLATED if found.extrapolated else ""
+    return REPEATED if found.crossings > 1 else ""
 
 
 def _number(N: float) -> str:

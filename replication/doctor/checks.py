@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
+from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_client.manager import start_new_kernel
 
@@ -20,6 +21,8 @@ from replication.results import ROOT
 GIGA = 1e9
 DISK_GB, MEMORY_GB = 1, 4
 """What a quick report needs at least."""
+PATIENCE = 60
+"""Seconds that a kernel has for an answer."""
 
 
 class Check(NamedTuple):
@@ -152,16 +155,26 @@ def _kernel() -> Check:
         )
     except (NoSuchKernel, RuntimeError, OSError) as error:
         return Check("notebook kernel", False, True, f"it does not start: {error}", remedy)
-    said = []
-    code = "import sys, replication; print(sys.executable, replication.__file__)"
-    reply = client.execute_interactive(code, timeout=60, output_hook=said.append)
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-    if reply["content"]["status"] != "ok":
+    try:
+        found = _imported(client)
+    except TimeoutError:
+        return Check("notebook kernel", False, True, "it starts, but does not answer", remedy)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    if found is None:
         found = f"{manager.kernel_spec.argv[0]} cannot import replication"
         return Check("notebook kernel", False, True, found, remedy)
-    text = "".join(m["content"].get("text", "") for m in said).strip()
-    return Check("notebook kernel", True, True, text)
+    return Check("notebook kernel", True, True, found)
+
+
+def _imported(client: BlockingKernelClient) -> str | None:
+    """The kernel's Python, and where it finds this package; None if it does not."""
+    said, code = [], "import sys, replication; print(sys.executable, replication.__file__)"
+    reply = client.execute_interactive(code, timeout=PATIENCE, output_hook=said.append)
+    if reply["content"]["status"] != "ok":
+        return None
+    return "".join(message["content"].get("text", "") for message in said).strip()
 
 
 CHECKS = (

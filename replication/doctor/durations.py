@@ -94,15 +94,19 @@ def _costs(steps: pd.DataFrame) -> dict[str, np.ndarray]:
 
 def training_seconds(profile: str, basis: Basis) -> float:
     """Of all runs of notebook 03, as many side by side as there were in the basis."""
-    costs = _costs(basis.steps)
-    dearest, total = max(costs.values(), key=tuple), 0.0
+    costs, total = _costs(basis.steps), 0.0
     for setting in ORIGINS:
         experiment = PROFILES[setting, profile]
         for run in experiment.runs():
             if run.seed == experiment.seeds[0]:
-                step = np.dot(costs.get(run.attention, dearest), _work(run))
-                total += step * run.steps * len(experiment.seeds)
+                total += _step(run, costs) * run.steps * len(experiment.seeds)
     return total / basis.workers
+
+
+def _step(run: Run, costs: dict[str, np.ndarray]) -> float:
+    """Seconds of an update; by a mechanism that is not in the basis, those of the dearest."""
+    known = [costs[run.attention]] if run.attention in costs else costs.values()
+    return max(float(np.dot(cost, _work(run))) for cost in known)
 
 
 def _line(profile: str, basis: Basis, slower: float) -> str:

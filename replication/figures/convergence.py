@@ -10,13 +10,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from replication.figures.style import COLOURS, DASHES, MARKERS, WIDTH
+from replication.figures.style import COLOURS, DASHES, MARKERS, SMALL, WIDTH, log_ticks
 
 NAMES = {"softmax": "softmax", "softmax-textbook": "softmax, textbook", "linear": "linear",
          "lsh": "LSH"}  # fmt: skip
-LEVELS = {"frequencies": "knows the frequencies", "bag": "knows which digits,\nnot their order"}
+LEVELS = {
+    "frequencies": {"label": "knows the frequencies", "color": "0.5", "ls": (0, (1, 2))},
+    "bag": {"label": "knows which digits, not their order", "color": "0.25", "ls": (0, (5, 2))},
+}
+"""The lines of what a model loses that knows no more than this."""
+ENDS = "earlier replication, end of its curves"
 COLUMNS = 4
 DUE = COLOURS["softmax-textbook"]
 
@@ -32,51 +39,75 @@ def curves(evaluations: pd.DataFrame, drop_after: int | None = None) -> Figure:
     figure, panels = _by_length(evaluations, height=3.0, sharey=True)
     for axes, (_, rows) in zip(panels, evaluations.groupby("length"), strict=True):
         _draw_curves(axes, rows, "eval_loss")
-        axes.set_yscale("log")
-        axes.yaxis.set_minor_formatter(NullFormatter())
         if drop_after is not None and drop_after < rows.step.max():
             _mark_drop(axes, drop_after)
-    panels[0].set_ylim(min(0.5, 0.7 * evaluations.eval_loss.min()), 4)
-    panels[0].set_ylabel("loss (nats a token)")
+    _scale_losses(panels, evaluations.eval_loss)
     panels[0].legend(loc="lower left")
     return figure
+
+
+def _scale_losses(panels: list[Axes], losses: pd.Series) -> None:
+    for axes in panels:
+        axes.set_yscale("log")
+        axes.set_ylim(min(0.5, 0.4 * losses.min()), max(4, 1.2 * losses.max()))
+        log_ticks(axes.yaxis)
+    panels[0].set_ylabel("loss (nats per token)")
 
 
 def _mark_drop(axes: Axes, step: int) -> None:
     axes.axvline(step, color="0.6", lw=1, zorder=0)
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-    looks = {"ha": "right", "va": "top", "size": 7}
+    looks = {"ha": "right", "va": "top", "size": SMALL}
     axes.annotate("learning rate lowered", (step, 1), (-3, -1), **place, **looks)
 
 
 def lengths(
-    evaluations: pd.DataFrame, levels: Mapping[int, Mapping[str, float]], batch: int
+    evaluations: pd.DataFrame,
+    levels: Mapping[int, Mapping[str, float]],
+    batch: int,
+    published: Mapping[int, Mapping[str, float]] | None = None,
 ) -> Figure:
-    """One panel a length, after Figures 2 and 5 of the earlier replication.
+    """One panel a length, after Figures 2 and 5 of the earlier replication, but on a log scale.
 
-    ``levels`` are losses per token by length and name; the right-hand scale is summed over
-    ``batch`` sequences, as theirs is.
+    By length, ``levels`` are losses per token by name, ``published`` those at which its curves
+    end, by mechanism. The right-hand scale is summed over ``batch`` sequences, as theirs is.
     """
-    figure, panels = _by_length(evaluations, height=2.7, sharey=True)
-    for axes, (length, rows) in zip(panels, evaluations.groupby("length"), strict=True):
+    figure, panels = _by_length(evaluations, height=3.1, sharey=True)
+    panel_of = dict(zip(sorted(evaluations.length.unique()), panels, strict=True))
+    for length, rows in evaluations.groupby("length"):
+        _draw_curves(panel_of[length], rows, "eval_loss")
         for name, value in levels[length].items():
-            axes.axhline(value, color="0.45", lw=0.9, linestyle=(0, (1, 2)), zorder=0)
-            if axes is panels[0]:
-                _label_level(axes, value, LEVELS[name])
-        _draw_curves(axes, rows, "eval_loss")
-        axes.set_ylim(0, 1.25 * max(max(found.values()) for found in levels.values()))
-    panels[0].set_ylabel("loss (nats a token)")
-    right = panels[-1].secondary_yaxis(
-        "right", functions=(lambda x: x * batch, lambda x: x / batch)
-    )
-    right.set_ylabel(f"the same, summed over {batch}")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+            panel_of[length].axhline(value, lw=1, zorder=0, **LEVELS[name])
+    _scale_losses(panels, evaluations.eval_loss)
+    _add_sums(panels[-1], batch)
+    shown = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+    for length in panel_of.keys() & (published or {}).keys():
+        shown[ENDS] = _draw_ends(panel_of[length], published[length])
+    figure.legend(shown.values(), shown, loc="outside upper center", ncols=3,
+                  handler_map={tuple: HandlerTuple(None)})  # fmt: skip
     return figure
 
 
-def _label_level(axes: Axes, value: float, text: str) -> None:
-    right = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    axes.annotate(text, (1, value), xytext=(-1, 1), ha="right", va="bottom", size=6.5, **right)
+def _add_sums(axes: Axes, batch: int) -> None:
+    """The same losses on the right, summed over a batch."""
+    there_and_back = (lambda x: x * batch, lambda x: x / batch)
+    right = axes.secondary_yaxis("right", functions=there_and_back)
+    right.set_ylabel(f"loss summed over {batch}")
+    right.set_ylim([there_and_back[0](loss) for loss in axes.get_ylim()])
+    log_ticks(right.yaxis)
+
+
+def _draw_ends(axes: Axes, ends: Mapping[str, float]) -> tuple[Line2D, ...]:
+    """Hollow markers on the right; a loss below the scale stands at its foot and is written."""
+    foot, drawn = 1.6 * axes.get_ylim()[0], []
+    for i, (name, loss) in enumerate(ends.items()):
+        place, on_scale = (0.84 + 0.1 * i, max(loss, foot)), axes.get_yaxis_transform()
+        look = {"mfc": "white", "mec": COLOURS[name], "mew": 1.3, "ms": 6, "zorder": 4}
+        drawn += axes.plot(*place, MARKERS[name], transform=on_scale, clip_on=False, **look)
+        if loss < foot:
+            axes.annotate(f"{loss:.2f}", place, (-6, 0), xycoords=on_scale, ha="right", va="center",
+                          textcoords="offset points", size=SMALL)  # fmt: skip
+    return tuple(drawn)
 
 
 def _by_length(rows: pd.DataFrame, height: float, **options) -> tuple[Figure, list[Axes]]:
@@ -132,11 +163,12 @@ def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
             for (_, one), shade in zip(rows.groupby("seed"), _shades(rows), strict=True):
                 axes.plot(one.step, one[quantity], lw=0.5, color=shade)
             axes.set_yscale("log")
+            log_ticks(axes.yaxis)
         column[0].scatter(marked.step, marked.loss, s=36, facecolor="none", edgecolor="0", zorder=3)
         column[0].set_title(f"{NAMES[name]}: {len(marked)} spike{'s' * (len(marked) != 1)}")
         column[1].set_xlabel("updates")
         _few_ticks(column[1])
-    grid[0, 0].set_ylabel("training loss (nats a token)")
+    grid[0, 0].set_ylabel("training loss\n(nats per token)")
     grid[1, 0].set_ylabel("gradient norm")
     return figure
 

@@ -10,18 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from replication.crossover.estimate import Crossover, Fitted, Measured, rounded
 from replication.crossover.fits import Fit, Model, design
 from replication.crossover.tables import brief
-from replication.figures.style import COLOURS, DASHES, LABELS, MARKERS, WIDTH
+from replication.figures.style import (
+    COLOURS,
+    DASHES,
+    LABELS,
+    MARKERS,
+    SMALL,
+    WIDTH,
+    legend,
+    log_ticks,
+)
 
 UNSEEN, FAR = "0.93", 100
 """Grey ground; and how many times the longest measurement a figure follows a fit at most."""
 COVERS, MISSES = "0.45", COLOURS["softmax-textbook"]
+BLACK = {"marker": "o", "color": "0", "ms": 4}
 NOUNS = {"time_ms": "time", "peak_bytes": "memory", "flops": "operations"}
 
 Later = Mapping[str, tuple[pd.DataFrame, Measured]]
@@ -41,13 +49,15 @@ def label(name: str, names: Names = None) -> str:
     return (names or {}).get(name, LABELS[family(name)] + name.removeprefix(family(name)))
 
 
-def _panels(titles: Mapping[str, object], columns: int, height: float) -> tuple[Figure, list[Axes]]:
+def _panels(
+    titles: Mapping[str, object], columns: int, height: float, sharey: bool = True
+) -> tuple[Figure, list[Axes]]:
     """A figure with one titled panel on log scales a title, in rows of ``columns``."""
     if not titles:
         raise ValueError("There is nothing to draw: no two contenders share enough lengths.")
     down, across = -(-len(titles) // columns), min(len(titles), columns)
     figure = Figure(figsize=(WIDTH, 0.5 + height * down))
-    panels = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat)
+    panels = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=sharey).flat)
     for extra in panels[len(titles) :]:
         extra.remove()
     for axes, title in zip(panels, titles, strict=False):
@@ -65,41 +75,40 @@ def _label_rows(panels: Iterable[Axes], text: str) -> None:
             axes.set_ylabel(text)
 
 
-def _ticks(axis: Axis, base: int) -> None:
-    """At powers of ``base``, written as plain numbers."""
-    axis.set_major_locator(LogLocator(base=base))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}"))
-    axis.set_minor_locator(NullLocator())
-
-
 # Fits and what they foretell ------------------------------------------------------------------
 
 
 def extrapolations(
-    fits: Mapping[str, Fitted], unit: str, later: Later | None = None, names: Names = None
+    fits: Mapping[str, Fitted],
+    unit: str | Mapping[str, str],
+    later: Later | None = None,
+    names: Names = None,
 ) -> Figure:
     """One panel a title, after Figure 1 of the earlier replication.
 
-    Full markers are what the fits have seen, bands the intervals of the fitted costs, black dot
-    and bar the crossover with its interval. ``later`` adds what was measured beyond: hollow
-    markers, and the crossover as a vertical line.
+    ``unit`` is what the axis of costs says, for all panels or by title; then each panel has an
+    axis of its own. Full markers are what the fits have seen, bands the intervals of the fitted
+    costs, black dot and bar the crossover with its interval. ``later`` adds what was measured
+    beyond: hollow markers, and the crossover as a vertical line. ``names`` are labels of
+    contenders other than ours.
     """
-    figure, panels = _panels(fits, columns=3, height=2.4)
+    shared = isinstance(unit, str)
+    figure, panels = _panels(fits, columns=3, height=2.4, sharey=shared)
     later = later or {}
     lengths = _lengths(fits.values(), (measured for _, measured in later.values()))
     for axes, (title, found) in zip(panels, fits.items(), strict=True):
         _draw_fits(axes, found, lengths, names)
         if title in later:
-            _draw_later(axes, *later[title], found.longest)
+            _draw_later(axes, *later[title], found.longest, names)
         _mark_forecast(axes, found)
-        _ticks(axes.xaxis, base=8)
-    panels[0].set_xlim(lengths[0], lengths[-1])
-    _label_rows(panels, unit)
-    shown = [axes.get_legend_handles_labels() for axes in panels]
-    handles = {text: h for each in shown for h, text in zip(*each, strict=True)}
-    figure.legend(
-        handles.values(), handles, loc="outside lower center", ncols=max(2, len(handles) // 2)
-    )
+        axes.set_xlim(lengths[0], lengths[-1])
+        log_ticks(axes.xaxis, base=8)
+        log_ticks(axes.yaxis)
+        if not shared:
+            axes.set_ylabel(unit[title])
+    if shared:
+        _label_rows(panels, unit)
+    legend(figure, panels, columns=3 if len(fits) > 2 else 2)
     return figure
 
 
@@ -132,35 +141,37 @@ def seen_lengths(fit: Fit, powers: Model) -> np.ndarray:
     return fit.model.exog[:, powers.index(max(powers))] ** (1 / max(powers))
 
 
-def _draw_later(axes: Axes, costs: pd.DataFrame, measured: Measured, longest: int) -> None:
+def _draw_later(
+    axes: Axes, costs: pd.DataFrame, measured: Measured, longest: int, names: Names
+) -> None:
     for name in (measured.contender, measured.opponent):
         kind, unseen = family(name), costs.loc[costs.index > longest, name].dropna()
         axes.plot(unseen, MARKERS[kind], color=COLOURS[kind], ms=4.5, mfc="none",
-                  label=f"{label(name)}: measured beyond")  # fmt: skip
+                  label=f"{label(name, names)}: measured beyond")  # fmt: skip
     if measured.status == "crosses":
         axes.axvline(measured.at, color="0.25", lw=1, zorder=1)
         place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         text = f"measured\n{rounded(measured.at)}"
-        axes.annotate(text, (measured.at, 0.02), (3, 0), va="bottom", size=7, **place)
+        axes.annotate(text, (measured.at, 0.02), (3, 0), va="bottom", size=SMALL, **place)
 
 
 def _mark_forecast(axes: Axes, found: Fitted) -> None:
     """The crossover with its interval, or the words that there is none."""
     if found.status == "crosses":
         at = design(np.array([found.at]), found.powers[0])
-        _draw_crossover(axes, found, float(found.fits[0].predict(at)[0]))
+        _draw_crossover(axes, found, float(found.fits[0].predict(at)[0]), BLACK)
     axes.annotate(brief(found), (0.03, 0.98), xycoords="axes fraction", va="top", size=8)
 
 
-def _draw_crossover(axes: Axes, found: Crossover, height: float) -> None:
-    """A dot and a bar; the bar has no end where the interval has none."""
-    axes.plot(found.at, height, "o", color="0", ms=4, zorder=4)
+def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) -> None:
+    """A marker and a bar; the bar has no end where the interval has none."""
+    axes.plot(found.at, height, zorder=5, **look)
     if found.low is None:
         return
     ends = np.clip([found.low, found.high], 1e-3, 1e12)
-    axes.hlines(height, *ends, color="0", lw=1.3, zorder=4)
+    axes.hlines(height, *ends, color=look["color"], lw=1.3, zorder=4)
     real = [end for end in (found.low, found.high) if 0 < end < math.inf]
-    axes.plot(real, [height] * len(real), "|", color="0", ms=8, mew=1.3, zorder=4)
+    axes.plot(real, [height] * len(real), "|", color=look["color"], ms=8, mew=1.3, zorder=4)
 
 
 # Ratios and where they pass 1 -----------------------------------------------------------------
@@ -169,7 +180,8 @@ def _draw_crossover(axes: Axes, found: Crossover, height: float) -> None:
 def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
     """One panel a title, one line an opponent: its cost over the contender's, against N.
 
-    Bands are intervals of the ratios, black dots and bars at 1 the crossovers with theirs.
+    Bands are intervals of the ratios; large markers and bars at 1 are the crossovers with theirs,
+    in the look of the opponent.
     """
     figure, drawn = _panels(panels, columns=2, height=2.4)
     for axes, lines in zip(drawn, panels.values(), strict=True):
@@ -184,8 +196,8 @@ def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
     drawn[0].set_xlim(min(N) / 1.3, max(N) * 1.3)
     _label_rows(drawn, f"{noun} / {noun} of {label(found.contender)}")
     for axes in drawn:
-        _ticks(axes.xaxis, base=8)
-        _ticks(axes.yaxis, base=4 if high > 30 * low else 2)
+        log_ticks(axes.xaxis, base=8)
+        log_ticks(axes.yaxis, base=4 if high > 30 * low else 2)
     return figure
 
 
@@ -195,7 +207,8 @@ def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
     axes.plot(table.ratio, color=COLOURS[kind], ls=DASHES[kind], marker=MARKERS[kind], ms=4,
               lw=1.4, label=f"{label(found.opponent)}: {brief(found)}")  # fmt: skip
     if found.status == "crosses":
-        _draw_crossover(axes, found, 1.0)
+        look = {"marker": MARKERS[kind], "color": COLOURS[kind], "ms": 6, "mec": "0"}
+        _draw_crossover(axes, found, 1.0, look)
 
 
 # Coverage -------------------------------------------------------------------------------------

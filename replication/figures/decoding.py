@@ -3,9 +3,8 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from replication.figures.style import COLOURS, DASHES, MARKERS, WIDTH
+from replication.figures.style import COLOURS, DASHES, MARKERS, WIDTH, legend, log_ticks
 
 LOOKS = {
     "linear": ("linear", "linear, as an RNN"),
@@ -17,11 +16,11 @@ LOOKS = {
 
 def tokens(rows: pd.DataFrame) -> Figure:
     """Rows of ``decoding_cost``: medians; on the left time a token, on the right memory."""
-    figure = Figure(figsize=(WIDTH, 3.0))
+    figure = Figure(figsize=(WIDTH, 3.1))
     left, right = figure.subplots(1, 2)
-    _draw(left, rows, "time_ms", 1.0, "time a token (ms)")
+    _draw(left, rows, "time_ms", 1.0, "time per token (ms)")
     _draw(right, rows[rows.state_bytes > 0], "state_bytes", 1e6, "state or cache (MB)")
-    left.legend(loc="upper left")
+    legend(figure, [left], columns=3)
     return figure
 
 
@@ -31,7 +30,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str
         axes.plot(medians, color=COLOURS[like], ls=DASHES[like], marker=MARKERS[like], ms=4.5,
                   label=words)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="tokens before, N", ylabel=label)
-    lengths = sorted(rows.N.unique())
-    axes.set_xticks(lengths, [str(N) for N in lengths])
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.set_xticks(sorted(rows.N.unique()))
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    log_ticks(axes.yaxis)

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from replication.figures.style import COLOURS, DASHES, MARKERS, WIDTH
+from replication.figures.style import COLOURS, DASHES, MARKERS, PALETTE, SMALL, WIDTH
 
-PALETTE = sns.color_palette("colorblind")
 PLAIN = "0.9"
 DEGREE_2 = {"color": PALETTE[4], "linestyle": "-.", "marker": "v"}
 """Linear attention with the degree-2 features; elu + 1 has the look of "linear"."""
@@ -75,7 +73,7 @@ def _write_block(axes, x, below, label, rows, columns, size, colour) -> None:
     axes.add_patch(Rectangle((x, -rows / 2), columns, rows, **style))
     centre = x + columns / 2
     axes.text(centre, 0, label, ha="center", va="center", bbox=box if intermediate else None)
-    axes.text(centre, -rows / 2 - below, size, ha="center", va="top", size=7)
+    axes.text(centre, -rows / 2 - below, size, ha="center", va="top", size=SMALL)
 
 
 # Feature maps ----------------------------------------------------------------------------------

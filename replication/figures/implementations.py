@@ -4,16 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from replication.figures.style import COLOURS, DASHES, LABELS, MARKERS, WIDTH
+from replication.figures.style import COLOURS, DASHES, LABELS, MARKERS, PALETTE, SMALL, WIDTH
 
-DEGREE_2 = {"color": sns.color_palette("colorblind")[4], "linestyle": "-.", "marker": "v"}
+DEGREE_2 = {"color": PALETTE[4], "linestyle": "-.", "marker": "v"}
 """Linear attention with the degree-2 features; elu + 1 has the look of "linear"."""
 
 
@@ -151,7 +150,7 @@ def spectra(values: dict[str, np.ndarray], ranks: pd.DataFrame, C: dict[str, int
         if size <= ranks.N.max():
             right.axhline(size, color="0.5", lw=1, zorder=0)
             right.annotate(f"features, {form}", (ranks.N.max(), size), ha="right",
-                           xytext=(0, -11), textcoords="offset points", size=7.5)  # fmt: skip
+                           xytext=(0, -11), textcoords="offset points", size=SMALL)  # fmt: skip
     _powers_of_two(right, sorted(ranks.N.unique()))
     right.set_yscale("log", base=2)
     right.yaxis.set_major_formatter("{x:,.0f}")
@@ -175,7 +174,7 @@ def denominators(rows: pd.DataFrame, expected: pd.Series, limit: float) -> Figur
                       label=label if column == "smallest" else None)  # fmt: skip
     axes.plot(expected.index, expected, ":", color="0", lw=1.2, label="expected, all keys")
     axes.axhline(limit, color="0.5", lw=1)
-    axes.annotate("largest float16", (rows.N.min(), limit), xytext=(0, 3), size=7.5,
+    axes.annotate("largest float16", (rows.N.min(), limit), xytext=(0, 3), size=SMALL,
                   textcoords="offset points")  # fmt: skip
     axes.set(yscale="log", ylabel="denominator, smallest to largest")
     _powers_of_two(axes, rows.N.unique())
@@ -202,6 +201,6 @@ def costs(rows: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
         axes.set_title(title, loc="left")
         _powers_of_two(axes, sorted(rows.N.unique()))
         axes.tick_params(axis="x", rotation=45)
-        axes.legend(fontsize=7, loc="upper left")
+        axes.legend(fontsize=SMALL, loc="upper left")
         axes.set_ylim(top=axes.get_ylim()[1] * 30)
     return figure

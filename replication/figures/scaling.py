@@ -11,22 +11,26 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter
 
-from replication.figures.style import COLOURS, DASHES, LABELS, MARKERS, WIDTH
+from replication.figures.style import COLOURS, DASHES, LABELS, MARKERS, WIDTH, legend, log_ticks
 
 ORDER = ("linear", "softmax", "softmax-textbook", "lsh-1", "lsh-4", "lsh-8", "authors")
 ROUNDS = {"lsh-1": (0.5, "^"), "lsh-4": (0.0, "v"), "lsh-8": (-0.4, "<")}
 """LSH by its rounds: how far its colour is lightened (or darkened), and its marker."""
+SECONDARY = {"lsh-1", "lsh-8", "authors"}
+"""Drawn finer: no claim is about them."""
+CROSSES = {"linear": "+", "softmax": "x"}
+"""The markers of what others have published."""
 QUANTITIES = {
-    "time_ms": ("time a sample (ms)", 1.0),
-    "peak_bytes": ("peak memory a sample (MB)", 1e6),
-    "flops": ("operations a sample (GFLOP)", 1e9),
+    "time_ms": ("time per sequence (ms)", 1.0),
+    "peak_bytes": ("peak memory per sequence (MB)", 1e6),
+    "flops": ("operations per sequence (GFLOP)", 1e9),
 }
 """What an axis says, and its unit."""
 DIRECTIONS = {"training": "forward and backward", "forward": "forward"}
 TITLES = {"paper": "the paper's model", "earlier": "the earlier replication's model"}
-GUIDE = {"color": "0.75", "lw": 0.8, "zorder": 0}
+GUIDE = {"color": "0.6", "lw": 0.9, "zorder": 0}
 POWERS = (0.4, 2.6)
 """Exponents that are drawn."""
 
@@ -42,21 +46,24 @@ def look(contender: str) -> dict:
         lighter, marker = ROUNDS[contender]
         colour = colour + (1 - colour) * lighter if lighter > 0 else colour * (1 + lighter)
         label = f"LSH, {contender.partition('-')[2]} rounds".replace("1 rounds", "1 round")
-    return {"color": tuple(colour), "ls": DASHES[family], "marker": marker, "label": label,
-            "ms": 4.5, "lw": 1.4}  # fmt: skip
+    size = {"ms": 4, "lw": 0.8} if contender in SECONDARY else {"ms": 4.5, "lw": 1.4}
+    return {"color": tuple(colour), "ls": DASHES[family], "marker": marker, "label": label} | size
 
 
 def _curves(axes: Axes, rows: pd.DataFrame, x: str, y: str, unit: float = 1.0) -> None:
-    """Medians of cells, a line a contender."""
+    """Medians of cells, a line a contender. Times may be noisy, bytes and operations are exact."""
     known = rows.dropna(subset=y)
+    known = known.assign(noisy=(known["status"] == "noisy") & (y == "time_ms"))
     for name in _ordered(known["contender"]):
         cells = known[known["contender"] == name].groupby("N", as_index=False)
-        cells = cells.agg({x: "median", y: "median", "status": "first"})
+        cells = cells.agg({x: "median", y: "median", "noisy": "first"})
         style = look(name)
         axes.plot(cells[x], cells[y] / unit, **style)
-        noisy = cells[cells["status"] == "noisy"]
-        axes.plot(noisy[x], noisy[y] / unit, style["marker"], ms=style["ms"], mfc="white",
-                  mec=style["color"], zorder=3)  # fmt: skip
+        noisy = cells[cells["noisy"]]
+        hollow = {"ms": style["ms"], "mfc": "white", "mec": style["color"], "mew": 0.8}
+        axes.plot(noisy[x], noisy[y] / unit, style["marker"], zorder=3, **hollow)
+    if known["noisy"].any():
+        axes.plot([], [], "o", ms=4.5, mfc="white", mec="0.3", label="hollow: stayed noisy")
 
 
 def _ordered(contenders: Iterable[str]) -> list[str]:
@@ -69,38 +76,27 @@ def _lengths(axes: Axes, N: Iterable[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(found, minor=True)
     axes.set_xticks(found[:: max(1, -(-len(found) // 5))])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("sequence length $N$")
 
 
 def _log_y(axes: Axes, label: str) -> None:
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(base=10))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    log_ticks(axes.yaxis)
     axes.set_ylabel(label)
 
 
 def _guides(axes: Axes) -> None:
-    """Grey lines that grow as N and N^2 from the lower left corner; the limits stay."""
+    """Lines that grow as N and N^2, in the lower right, where no cost lies; the limits stay."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    start, foot = left * (right / left) ** 0.65, low * (high / low) ** 0.04
+    reach = (right / left) ** 0.22
     for power, text in ((1, "$N$"), (2, "$N^2$")):
-        end = min(right, left * (high / low) ** (1 / power))
-        tip = low * (end / left) ** power
-        axes.plot([left, end], [low, tip], **GUIDE)
-        axes.annotate(text, (end, tip), (-3, -3), textcoords="offset points", color="0.5",
-                      ha="right", va="top", size=7.5)  # fmt: skip
+        tip = start * reach, foot * reach**power
+        axes.plot([start, tip[0]], [foot, tip[1]], **GUIDE)
+        axes.annotate(text, tip, (3, 0), textcoords="offset points", color="0.35", va="center")
     axes.set(xlim=(left, right), ylim=(low, high))
-
-
-def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
-    """One for all panels, below; what several of them show stands once."""
-    found = {}
-    for axes in panels:
-        handles, labels = axes.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    figure.legend(found.values(), found, loc="outside lower center", ncols=4)
 
 
 # The plan ---------------------------------------------------------------------------------------
@@ -121,7 +117,7 @@ def plan(cells: pd.DataFrame) -> Figure:
         axes.plot(ends, ends * factor, **GUIDE | ({"color": "0.4"} if factor == 1 else {}))
     axes.set(xscale="log", xlim=ends, ylim=ends, aspect="equal", xlabel="a call, predicted (ms)")
     _log_y(axes, "a call, measured (ms)")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    log_ticks(axes.xaxis)
     axes.legend(loc="center left", bbox_to_anchor=(1.03, 0.5))
     return figure
 
@@ -138,18 +134,18 @@ def growth(rows: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
         label, unit = QUANTITIES[quantity]
         _curves(axes, rows, "N", quantity, unit)
         for name, points in others.groupby("contender", sort=False):
-            axes.plot(points["N"], points[quantity] / unit, **_grey(name, "paper"))
+            axes.plot(points["N"], points[quantity] / unit, **_crosses(name, "paper"))
         _lengths(axes, [*rows["N"], *others["N"]])
         _log_y(axes, label)
         _guides(axes)
-    _legend(figure, panels)
+    legend(figure, panels)
     return figure
 
 
-def _grey(contender: str, whose: str) -> dict:
+def _crosses(contender: str, whose: str) -> dict:
     """The look of what others have published."""
-    return {"color": "0.6", "ls": DASHES[contender], "marker": MARKERS[contender], "lw": 0.9,
-            "ms": 4.5, "mfc": "white", "zorder": 1, "label": f"{whose}: {contender}"}  # fmt: skip
+    return {"color": "0.55", "ls": DASHES[contender], "marker": CROSSES[contender], "lw": 0.7,
+            "ms": 5.5, "zorder": 1, "label": f"{whose}: {contender}"}  # fmt: skip
 
 
 def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -> Figure:
@@ -173,7 +169,7 @@ def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -
         axes.label_outer()
         if paper_from is not None and paper_from <= rows["N"].max():
             axes.axvline(paper_from, **GUIDE)
-    _legend(figure, grid.flat)
+    legend(figure, grid.flat)
     return figure
 
 
@@ -193,7 +189,7 @@ def exponents(table: pd.DataFrame) -> Figure:
         for row in table[table["quantity"] == quantity].itertuples():
             _interval(axes, row, names.index(row.contender))
         axes.set(xlim=POWERS, xticks=[0.5, 1, 1.5, 2, 2.5], xlabel="exponent of $N$",
-                 title=QUANTITIES[quantity][0].partition(" a sample")[0])  # fmt: skip
+                 title=QUANTITIES[quantity][0].partition(" per sequence")[0])  # fmt: skip
         for power in (1, 2):
             axes.axvline(power, color="0.6", lw=0.9, zorder=0)
     panels[0].set_yticks(range(len(names)), [look(name)["label"] for name in names])
@@ -227,9 +223,9 @@ def work(cells: pd.DataFrame, flops_per_s: float) -> Figure:
     _curves(right, rows, "N", "share")
     _lengths(right, rows["N"])
     right.set_ylim(bottom=0)
-    right.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0%}"))
+    right.yaxis.set_major_formatter("{x:.0%}")
     right.set_ylabel("share of the rate of a large product")
-    _legend(figure, [left, right])
+    legend(figure, [left, right])
     return figure
 
 
@@ -241,10 +237,10 @@ def steps(table: pd.DataFrame) -> Figure:
     for axes, model in zip(panels, models, strict=True):
         own = table.loc[model].dropna(axis=1, how="all")
         for where, name in sorted(own, key=lambda key: (key[0], ORDER.index(key[1]))):
-            style = look(name) if where == "here" else _grey(name, where)
+            style = look(name) if where == "here" else _crosses(name, where)
             axes.plot(own[where, name].dropna(), **style)
         _lengths(axes, own.index)
         _log_y(axes, "a training step (ms)")
         axes.set_title(TITLES[model])
-    _legend(figure, panels)
+    legend(figure, panels)
     return figure

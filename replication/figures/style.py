@@ -1,16 +1,25 @@
 """One look for all figures: colour-blind-safe, told apart in grey, readable in print."""
 
+from collections.abc import Iterable
+
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-COLOURS = dict(
-    zip(
-        ("linear", "softmax", "softmax-textbook", "lsh", "authors"),
-        (sns.color_palette("colorblind")[i] for i in (0, 1, 3, 2, 7)),
-        strict=True,
-    )
-)
-"""A mechanism has the same colour in every figure."""
+PALETTE = sns.color_palette("colorblind")
+COLOURS = {
+    "linear": PALETTE[0],
+    "softmax": PALETTE[1],
+    "softmax-textbook": to_rgb("#7f2704"),
+    "lsh": PALETTE[2],
+    "authors": to_rgb("#8573bd"),
+}
+"""A mechanism has the same colour in every figure. In grey they are, from dark to light, textbook
+softmax, linear, LSH, the authors' kernel, fused softmax."""
 
 MARKERS = {"linear": "o", "softmax": "s", "softmax-textbook": "D", "lsh": "^", "authors": "X"}
 DASHES = {
@@ -30,6 +39,8 @@ LABELS = {
 
 WIDTH = 6.3
 """Width of the text of an A4 page in inches."""
+SMALL = 7.5
+"""The smallest letters of a figure, in points."""
 
 
 def use_style() -> None:
@@ -56,3 +67,27 @@ def use_style() -> None:
             "pdf.fonttype": 42,
         }
     )
+
+
+def plain(x: float, _: int | None = None) -> str:
+    """The number of a tick in full: 0.01, 100, 65,536."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:g}"
+
+
+def log_ticks(axis: Axis, base: int = 10) -> None:
+    """Plain numbers at powers of ``base``, and at 2 and 5 times those of 10 where they are few."""
+    low, high = axis.get_view_interval()
+    few = base == 10 and high < 300 * low
+    axis.set_major_locator(LogLocator(base=base, subs=(1, 2, 5) if few else (1,)))
+    axis.set_major_formatter(plain)
+    axis.set_minor_locator(LogLocator(subs=range(2, 10)) if base == 10 else NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def legend(figure: Figure, panels: Iterable[Axes], columns: int = 4) -> None:
+    """One legend for all panels, below; what several of them show stands once."""
+    shown = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend(shown.values(), shown, loc="outside lower center", ncols=columns)

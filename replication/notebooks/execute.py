@@ -13,7 +13,7 @@ import papermill
 from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
-from replication.results import ResultsError
+from replication.results import ResultsError, held
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 HINTS = {
@@ -24,8 +24,14 @@ HINTS = {
     "Permission denied": "The folder cannot be written: choose another one",
     "Not a directory": "A file stands where a folder is needed: move it away",
     "File exists": "A file stands where a folder is needed: move it away",
-    "out of memory": "Memory ran out: use a smaller profile or fewer cores",
-    "Kernel died": "Its process was ended, mostly for want of memory: use a smaller profile",
+    **dict.fromkeys(
+        ("out of memory", "can't allocate memory", "MemoryError: "),
+        "Memory ran out: use a smaller profile or fewer cores",
+    ),
+    **dict.fromkeys(
+        ("Kernel died", "BrokenProcessPool: "),
+        "Its process was ended, mostly for want of memory: use a smaller profile or fewer cores",
+    ),
 }
 """What a known trouble asks for."""
 
@@ -41,22 +47,26 @@ def partial(out: Path) -> Path:
 
 def run(notebook: Path, parameters: dict, out: Path) -> Path:
     """Execute a notebook to ``out``, which is replaced only by a whole one."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with held(out.parent, out.name):
+        _execute(notebook, parameters, partial(out))
+        os.replace(partial(out), out)
+    return out
+
+
+def _execute(notebook: Path, parameters: dict, to: Path) -> None:
     try:
         with _environment(allocator()):
             papermill.execute_notebook(
-                str(notebook), str(partial(out)), parameters, cwd=str(notebook.parent),
+                str(notebook), str(to), parameters, cwd=str(notebook.parent),
                 kernel_name="python3", progress_bar=sys.stderr.isatty(),
                 extra_arguments=["--log-level=CRITICAL"],
             )  # fmt: skip
     except (PapermillExecutionError, DeadKernelError) as error:
-        what = failure(partial(out), str(error))
-        raise NotebookError(f"{what}The notebook up to there: {partial(out)}") from None
+        what = failure(to, str(error))
+        raise NotebookError(f"{what}The notebook up to there: {to}") from None
     except KeyboardInterrupt:
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # that its kernel died is no news
         raise
-    os.replace(partial(out), out)
-    return out
 
 
 def allocator() -> dict[str, str]:
@@ -81,8 +91,8 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 def failure(executed: Path, otherwise: str = "") -> str:
     """Why a notebook stopped: the whole traceback, and what may help."""
     text = _traceback(executed) or otherwise
-    text = text if sys.stderr.isatty() else COLOURS.sub("", text)
-    return f"{text.rstrip()}\n{hint(text)}"
+    plain = COLOURS.sub("", text)
+    return f"{(text if sys.stderr.isatty() else plain).rstrip()}\n{hint(plain)}"
 
 
 def hint(text: str) -> str:

@@ -108,6 +108,8 @@ def read(notebook: Path, typed: Iterable[tuple[str, list[str]]]) -> dict[str, li
             raise ValueError(_unknown(notebook, name, known))
         if name in values:
             raise ValueError(f"{name} is given twice. Name it once, with all its values.")
+        if not texts:
+            raise ValueError(f"{name} has no value. Give it one, or leave it out.")
         values[name] = [known[name].read(text) for text in texts]
     return values
 

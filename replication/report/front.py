@@ -1,6 +1,5 @@
 """The README's answer: the verdicts of the reference run, kept between two marks."""
 
-import re
 from pathlib import Path
 
 from replication.report.run import claims, load_verdicts
@@ -16,7 +15,7 @@ MARKS = {
 
 
 def answer(folder: Path | None = None) -> str:
-    """One row a claim, with what was seen."""
+    """One row per claim, with what was seen."""
     found = load_verdicts("reference", *([folder] if folder else []))
     if found is None:
         raise ResultsError("There are no verdicts of the reference run. Build its report first.")
@@ -25,15 +24,9 @@ def answer(folder: Path | None = None) -> str:
         seen = found[claim.id]
         outcome = MARKS.get(seen["outcome"], "? inconclusive")
         lines.append(
-            f"| {claim.id} | {claim.title} | {claim.by} | {outcome} | {_short(seen['evidence'])} |"
+            f"| {claim.id} | {claim.title} | {claim.by} | {outcome} | {seen['evidence']} |"
         )
     return "\n".join(lines)
-
-
-def _short(evidence: str) -> str:
-    """The first sentence, or the first two clauses of a longer one."""
-    first = re.split(r"(?<=[a-z)]\.) (?=[A-Z])", evidence)[0]
-    return "; ".join(first.split("; ")[:2]).rstrip(".") + "."
 
 
 def refresh(readme: Path = README) -> None:

@@ -10,7 +10,10 @@ from replication import results, sources
 from replication.benchmark import measured
 from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
 from replication.config import ORIGINS, Experiment, resolve
-from replication.scaling import Outcome, load_scaling
+from replication.convergence import summarise
+from replication.scaling import Outcome, finished, load_scaling
+from replication.scaling.run import as_json
+from replication.scaling_config import resolve as resolve_scaling
 
 CLAIMS = results.ROOT / "paper" / "claims.yaml"
 SETTINGS = ("paper", "earlier")
@@ -43,16 +46,20 @@ def claims() -> list[Claim]:
 
 
 def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True) -> Run:
-    """The results of a profile. ``fresh`` refuses those of another source than the present."""
+    """The results of a profile, if they are whole and of its numbers.
+
+    ``fresh`` refuses those of another source than the present.
+    """
     remedy, here = f"replication report --profile {profile}", folder / profile
     training = {setting: _training(setting, profile, here, remedy) for setting in SETTINGS}
     scaling = load_scaling(here, remedy)
     decoding, decoding_facts = results.load(here, "decoding", remedy)
     if fresh:
         for setting, found in training.items():
-            _check(found.facts, "runs", f"the copy task, setting {setting}", remedy)
-        _check(scaling.facts, "benchmark", "the scaling benchmark", remedy)
-        _check(decoding_facts, "decoding_cost", "the cost of a token", remedy)
+            _check_source(found.facts, "runs", f"the copy task, setting {setting}", remedy)
+        _check_source(scaling.facts, "benchmark", "the scaling benchmark", remedy)
+        _check_source(decoding_facts, "decoding_cost", "the cost of a token", remedy)
+    _check_benchmark(scaling, profile, f"{remedy} --fresh")
     evidence = Evidence(
         {setting: found.runs for setting, found in training.items()},
         {setting: ORIGINS[setting]["steps"].published for setting in SETTINGS},
@@ -69,15 +76,31 @@ def _training(setting: str, profile: str, here: Path, remedy: str) -> Training:
     experiment = mine if (here / "copy_task" / mine.name).exists() else plain
     folder = here / "copy_task" / experiment.name
     steps = results.load_parts(folder, "steps", experiment.attentions, remedy)
-    evaluations, _ = results.load(folder, "evaluations", remedy)
-    return Training(experiment, steps, evaluations, *results.load(folder, "runs", remedy))
+    evaluations, facts = results.load(folder, "evaluations", remedy)
+    runs = summarise(steps, evaluations, facts["failures"])
+    return Training(experiment, steps, evaluations, runs, facts)
 
 
-def _check(facts: dict, room: str, what: str, remedy: str) -> None:
+def _check_source(facts: dict, room: str, what: str, remedy: str) -> None:
     if facts["source"] != sources.hash_of(room):
         raise results.ResultsError(
             f"The results of {what} are stale: they come from the source {facts['source']}, the "
             f"present one is {sources.hash_of(room)}. Measure again with\n    {remedy}"
+        )
+
+
+def _check_benchmark(scaling: Outcome, profile: str, remedy: str) -> None:
+    if not finished(scaling.plan):
+        left = int((scaling.plan.status == "planned").sum())
+        raise results.ResultsError(
+            f"The scaling benchmark is not finished: {left} of {len(scaling.plan)} cells are left. "
+            f"Go on with\n    replication run 04 --profile {profile}"
+        )
+    stored, asked = scaling.facts["config"], as_json(resolve_scaling(profile))
+    if others := sorted(name for name in asked if stored.get(name) != asked[name]):
+        raise results.ResultsError(
+            f"The scaling benchmark in results/{profile} was run with another {', '.join(others)} "
+            f"than the profile's. Measure the profile's with\n    {remedy}"
         )
 
 
@@ -96,6 +119,17 @@ def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:
 
 
 def load_verdicts(profile: str, folder: Path = results.RESULTS) -> dict[str, dict] | None:
-    """What ``save_verdicts`` wrote, by claim; None if that profile was not run here."""
+    """What ``save_verdicts`` wrote, by claim; None if that profile was not run here.
+
+    Verdicts by other rules than the present ones are refused: they cannot be compared.
+    """
     path = folder / profile / "verdicts.json"
-    return json.loads(path.read_text())["claims"] if path.exists() else None
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())["claims"]
+    if {id: x["rule"] for id, x in found.items()} != {c.id: c.rule for c in claims()}:
+        raise results.ResultsError(
+            f"The verdicts in {path} were reached by other rules than paper/claims.yaml has now. "
+            f"Judge again with\n    replication render --profile {profile}"
+        )
+    return found

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from replication.benchmark import measured
 from replication.claims import Claim
 from replication.claims.costs import layer
+from replication.convergence import judge
+from replication.convergence.verdict import nats
 from replication.crossover import measured_crossover
 from replication.crossover.estimate import Crossover
 from replication.crossover.tables import brief
@@ -40,31 +43,69 @@ def rules(claims: Sequence[Claim]) -> pd.DataFrame:
     )  # fmt: skip
 
 
+# Convergence ----------------------------------------------------------------------------------
+
+ANSWERS = {True: "y", False: "n", None: "o"}
+
+
+def convergence(run: Run) -> pd.DataFrame:
+    """What C1 and E1 are judged by, one row a setting and length: linear first, then softmax."""
+    return pd.DataFrame(
+        _convergence(setting, judge(runs, run.evidence.published_updates[setting]), runs)
+        for setting, found in run.training.items()
+        for _, runs in found.runs.groupby("length")
+    )
+
+
+def _convergence(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
+    pair, both = cell["difference"], ("linear", "softmax")
+    loss = runs.groupby("attention").final_loss.median()
+    rates, exact = cell["spikes_per_1000"], cell["exact_match"]
+    learnt = [cell[f"{name}_learnt"] for name in both]
+    return {
+        "Setting": f"*{setting}*",
+        "N": cell["length"],
+        "≥ 99 %": ", ".join(f"{done}/{all}" for done, all in learnt),
+        "Words (%)": ", ".join(f"{100 * exact[name]:.0f}" for name in both),
+        "Final loss": ", ".join(f"{loss[name]:.1e}" for name in both),
+        "Difference (90 %)": f"{nats(pair['mean'])} ({nats(pair['low'])} to {nats(pair['high'])})",
+        "Spikes": ", ".join(f"{rates[name]:.1f}" for name in both),
+        "a\u00a0b\u00a0c": "\u00a0".join(
+            ANSWERS[cell[name]] for name in ("converges", "reaches", "stable")
+        ),
+    }
+
+
 # Crossovers -----------------------------------------------------------------------------------
 
+KERNELS = {"linear": "ours", "authors": "the authors'"}
 OPPONENTS = {"softmax-textbook": "textbook softmax", "softmax": "fused softmax"}
 QUANTITIES = {"time_ms": "time", "peak_bytes": "memory"}
 
 
 def crossovers(run: Run) -> pd.DataFrame:
     """From which N on linear attention is cheaper, in every setting that was measured."""
-    rows = layer_rows(run)
-    table = []
-    for (direction, causal), own in rows.groupby(["direction", "causal"], sort=False):
-        setting = f"{direction}, {'causal' if causal else 'bidirectional'}"
-        for opponent, name in OPPONENTS.items():
-            row = {"Setting": setting, "Linear against": name}
-            for quantity, title in QUANTITIES.items():
-                found = measured_crossover(own, "linear", opponent, quantity)
-                row[f"Less {title} from N ="] = brief(found)
-            table.append(row)
-    return pd.DataFrame(table)
+    rows = measured(run.scaling.rows)
+    layers = rows[rows.subject == "layer"]
+    return pd.DataFrame(
+        _crossover(kernel, opponent, own)
+        for (direction, causal), own in layers.groupby(["direction", "causal"], sort=False)
+        for kernel in KERNELS
+        for opponent in OPPONENTS
+        if {kernel, opponent} <= set(own.contender)
+    )
 
 
-def layer_rows(run: Run) -> pd.DataFrame:
-    rows = run.scaling.rows
-    rows = rows[(rows.subject == "layer") & (rows.status != "skipped")]
-    return rows.assign(round=rows["round"].astype(int))
+def _crossover(kernel: str, opponent: str, rows: pd.DataFrame) -> dict:
+    direction, causal = rows[["direction", "causal"]].iloc[0]
+    return {
+        "Setting": f"{direction}, {'causal' if causal else 'bidirectional'}",
+        "Kernel": KERNELS[kernel],
+        "Against": OPPONENTS[opponent],
+    } | {
+        f"Less {title} from": brief(measured_crossover(rows, kernel, opponent, quantity))
+        for quantity, title in QUANTITIES.items()
+    }
 
 
 def main_crossover(run: Run, opponent: str, quantity: str = "time_ms") -> Crossover:
@@ -76,7 +117,7 @@ def main_crossover(run: Run, opponent: str, quantity: str = "time_ms") -> Crosso
 
 
 def costs(run: Run) -> pd.DataFrame:
-    """Estimated before, measured after. Training is estimated by 6 operations a parameter and
+    """Estimated before, measured after. Training is estimated by 6 operations per parameter and
     token, at the rate of a large matrix product on as many threads as a run has."""
     rate = run.scaling.facts["gemm_flops_per_s"] / run.scaling.facts["threads"]
     rows = [

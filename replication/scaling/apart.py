@@ -5,6 +5,7 @@ cannot replace itself by another as a command can.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,10 +18,20 @@ from tqdm.auto import tqdm
 from replication import results
 from replication.config.validate import one_of
 from replication.measure import ALLOCATOR, machine, pick_device
-from replication.scaling.run import PLAN, Outcome, as_json, finished, is_stale, load_scaling
+from replication.scaling.run import (
+    PLAN,
+    ROWS,
+    Outcome,
+    as_json,
+    is_stale,
+    is_whole,
+    load_scaling,
+)
 from replication.scaling_config import resolve
 
 WAYS = ("auto", "saved", "fresh")
+RESTARTS = 9
+"""Each second one leaves out a cell, so that these are enough for several that need too much."""
 PAUSE = 0.5
 """Seconds between two looks at how far the measurement is."""
 MEASURE = 'replication bench scaling (in a notebook: rows "auto")'
@@ -37,8 +48,9 @@ def obtain(
 ) -> Outcome:
     """What ``folder`` holds of a profile with some values ``given``, and measured if need be.
 
-    auto takes saved rows if they are finished and come from the present source, and measures
-    otherwise; saved takes rows of any source; fresh measures. None leaves the profile's value.
+    auto takes saved rows if they are whole and come from the present source, and measures
+    otherwise; saved takes rows of any source; fresh measures, without a look at what is saved but
+    for a run of the same that was broken off, which goes on. None leaves the profile's value.
     """
     one_of("rows", rows, WAYS)
     folder, config = Path(folder).resolve(), as_json(resolve(profile, **given))
@@ -46,9 +58,9 @@ def obtain(
     on = _on(device, threads)
     if rows == "saved":
         return _saved(folder, named | on)
-    found = _found(folder)
+    found = None if rows == "fresh" else _found(folder)
     again = rows == "fresh" or (found is not None and is_stale(found[1]))
-    if again or not _usable(found, config | on):
+    if again or not _usable(folder, found, config | on):
         words = {"profile": profile, "out": folder, "device": device, "threads": threads, **named}
         _measure(folder, [*_typed(words), *(["--again"] if again else [])])
     return load_scaling(folder, MEASURE)
@@ -74,13 +86,14 @@ def _saved(folder: Path, asked: dict) -> Outcome:
 
 def _found(folder: Path) -> tuple[pd.DataFrame, dict] | None:
     """Plan and provenance of a run, finished or not; None without one."""
-    there = (folder / f"{PLAN}.csv").exists()
-    return results.load(folder, PLAN, MEASURE) if there else None
+    return results.load(folder, PLAN, MEASURE) if results.has(folder, PLAN) else None
 
 
-def _usable(found: tuple[pd.DataFrame, dict] | None, asked: dict) -> bool:
-    """Whether a run is finished and what is asked for."""
-    return found is not None and finished(found[0]) and not _differing(found[1], asked)
+def _usable(folder: Path, found: tuple[pd.DataFrame, dict] | None, asked: dict) -> bool:
+    """Whether a run is whole, and what is asked for."""
+    if found is None or _differing(found[1], asked) or not results.has(folder, ROWS):
+        return False
+    return is_whole(*found, results.load(folder, ROWS, MEASURE)[0])
 
 
 def _differing(facts: dict, asked: dict) -> list[str]:
@@ -102,7 +115,22 @@ def _typed(words: dict) -> list[str]:
 
 
 def _measure(folder: Path, words: list[str]) -> None:
-    """``replication bench scaling``, its progress shown here; if it fails, its words are told."""
+    """``replication bench scaling``, its progress shown here; if it fails, its words are told.
+
+    If the system kills it, most likely for want of memory, it is started again and goes on.
+    """
+    for _ in range(1 + RESTARTS):
+        code, said = _bench(folder, words)
+        if code != -signal.SIGKILL:
+            break
+        words = [word for word in words if word != "--again"]
+    if code:
+        trouble = said.strip().removeprefix("replication: ")
+        raise results.ResultsError(trouble or f"The measurement ended with the code {code}.")
+
+
+def _bench(folder: Path, words: list[str]) -> tuple[int, str]:
+    """How the process ended, and what it said."""
     command = [sys.executable, "-m", "replication", "bench", "scaling", *words]
     options = {"cwd": results.ROOT, "env": os.environ | ALLOCATOR, "stderr": subprocess.STDOUT}
     with (
@@ -112,17 +140,16 @@ def _measure(folder: Path, words: list[str]) -> None:
         try:
             _watch(process, folder)
         except BaseException:
-            process.terminate()
+            process.send_signal(signal.SIGINT)
             raise
-        if process.returncode:
-            said.seek(0)
-            raise results.ResultsError(said.read().strip().removeprefix("replication: "))
+        said.seek(0)
+        return process.returncode, said.read()
 
 
 def _watch(process: subprocess.Popen, folder: Path) -> None:
     """A bar over the cells of the plan. It is read only when it has changed, so as not to disturb
-    what is timed."""
-    plan, seen = folder / f"{PLAN}.csv", time.time()
+    what is timed; its provenance is written last."""
+    plan, seen = folder / f"{PLAN}.json", time.time()
     with tqdm(desc="calibration", unit="cell", leave=False, disable=None) as bar:
         while process.poll() is None:
             time.sleep(PAUSE)

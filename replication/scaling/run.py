@@ -2,21 +2,28 @@
 
 scaling.csv has a row a repeat; scaling_plan.csv a row a cell, with what was predicted and what
 it took; calibration.csv what the prediction rests on; the JSON beside them how all came about.
-A group counts as measured once the plan says so, and that file is replaced in one step after
-the rows are on disk. So a run that is killed at any moment loses at most one group.
+A group counts as measured once the plan says so and its rows are there; the plan is replaced in
+one step after the rows are on disk. So a run that is killed at any moment loses at most one group,
+and rows that were deleted are measured again.
 """
 
+import ctypes
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 
 from replication import results, sources
 from replication.benchmark import (
+    CELL,
+    Group,
     Prepared,
     measure_plan,
     measured,
@@ -25,6 +32,7 @@ from replication.benchmark import (
     uncommitted,
 )
 from replication.measure import gemm_rate, machine
+from replication.scaling.deaths import mark, unmark, without_the_deadly
 from replication.scaling_config import Scaling
 
 ROWS, PLAN, CALIBRATION = "scaling", "scaling_plan", "scaling_calibration"
@@ -49,21 +57,54 @@ def run_scaling(
     memory_bytes: float | None = None,
     again: bool = False,
 ) -> Outcome:
-    """Measure what is not yet measured in ``folder``; ``again`` forgets what is there."""
-    if again:
-        _forget(folder)
-    now = _identity(scaling, device)
-    if not (folder / f"{PLAN}.csv").exists():
-        _begin(folder, prepare(scaling, device, memory_bytes), now)
-    planned, facts = _resume(folder, now)
-    if finished(planned):
+    """Measure what is not yet measured in ``folder``.
+
+    ``again`` begins anew, unless a run of the same was broken off there: that one goes on. What is
+    there is forgotten when the new plan stands, not before.
+    """
+    with results.held(folder, ROWS):
+        now = _identity(scaling, device)
+        if not results.has(folder, PLAN) or (again and not _goes_on(folder, now)):
+            _begin(folder, prepare(scaling, device, memory_bytes), now)
+        planned, facts = _resume(folder, now)
+        if not _ended(planned, facts):
+            facts["sessions"].append({"started": _time(), "load": now["machine"]["load"]})
+            _measure(folder, planned, facts, scaling, device)
         return load_scaling(folder)
-    facts["sessions"].append({"started": _time(), "load": now["machine"]["load"]})
-    for rows, so_far in measure_plan(planned, scaling, device):
-        results.append(folder / f"{ROWS}.csv", rows)
+
+
+def _measure(
+    folder: Path, planned: pd.DataFrame, facts: dict, scaling: Scaling, device: torch.device
+) -> None:
+    """All groups that are still planned: the rows of each, then the plan that says so."""
+    so_far = planned
+    try:
+        _keep(folder, so_far, facts)
+        for rows, so_far in measure_plan(planned, scaling, device):
+            results.append(folder / f"{ROWS}.csv", rows)
+            _keep(folder, so_far, facts)
+            _give_back()
+    except BaseException:
+        unmark(facts)
         results.save(folder, PLAN, so_far, facts)
+        raise
     _finish(folder, so_far, facts, device)
-    return load_scaling(folder)
+
+
+def _keep(folder: Path, planned: pd.DataFrame, facts: dict) -> None:
+    """The plan as it stands, with a mark at the group that comes next."""
+    mark(planned, facts)
+    results.save(folder, PLAN, planned, facts)
+
+
+def _give_back() -> None:
+    """Return freed memory to the system before the next group.
+
+    Within a group it is kept, so that no call waits for pages. But blocks of one length do not
+    fit into the holes that another has left, and the holes of all lengths would fill the machine.
+    """
+    with suppress(AttributeError, OSError):  # other C libraries than glibc have no such call
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def load_scaling(folder: Path, remedy: str = "replication bench scaling") -> Outcome:
@@ -99,6 +140,15 @@ def _reasons(planned: pd.DataFrame) -> str:
 
 def finished(planned: pd.DataFrame) -> bool:
     return not (planned["status"] == "planned").any()
+
+
+def is_whole(planned: pd.DataFrame, facts: dict, rows: pd.DataFrame) -> bool:
+    """Whether a run came to its end, and has all its rows still."""
+    return _ended(planned, facts) and bool(_have_rows(planned, rows).all())
+
+
+def _ended(planned: pd.DataFrame, facts: dict) -> bool:
+    return finished(planned) and "finished" in facts
 
 
 def is_stale(facts: dict) -> bool:
@@ -139,31 +189,72 @@ def _begin(folder: Path, prepared: Prepared, now: dict) -> None:
     results.save(folder, PLAN, prepared.plan, facts)
 
 
+def _goes_on(folder: Path, now: dict) -> bool:
+    """Whether a run of the same was broken off there; what cannot be read was not."""
+    try:
+        planned, facts = results.load(folder, PLAN, "")
+        return not (_ended(planned, facts) or _differing(facts, now))
+    except (results.ResultsError, KeyError):
+        return False
+
+
+def _differing(facts: dict, now: dict) -> list[str]:
+    return [name for name in SAME if facts.get(name) != now[name]]
+
+
 def _resume(folder: Path, now: dict) -> tuple[pd.DataFrame, dict]:
-    """The plan and its facts; rows of a group that was not finished are dropped."""
+    """The plan and its facts, after both and the rows were made to agree."""
     planned, facts = results.load(folder, PLAN, "replication bench scaling --again")
-    if differ := [name for name in SAME if facts.get(name) != now[name]]:
+    if differ := _differing(facts, now):
         raise results.ResultsError(
             f"The run in {folder} had another {', '.join(differ)}, so it cannot stand for this "
             "one. Measure anew with --again (in a notebook: rows fresh), or choose another folder "
             "with --out."
         )
-    rows_path = folder / f"{ROWS}.csv"
-    rows = results.read_partial(rows_path)
-    rows = rows if rows.empty else rows[~uncommitted(rows, planned)]
-    if rows.empty:
-        rows_path.unlink(missing_ok=True)
-    else:
-        results.write_whole(rows_path, rows.to_csv(index=False).encode())
-    return _words(planned), facts
+    path = folder / f"{ROWS}.csv"
+    rows = results.read_partial(path)
+    planned = without_the_deadly(_reopened(_words(planned), rows), facts)
+    kept = rows if rows.empty else rows[~uncommitted(rows, planned)]
+    if kept.empty:
+        path.unlink(missing_ok=True)
+    elif len(kept) < len(rows):
+        results.write_whole(path, kept.to_csv(index=False).encode())
+    if left_out := skipped_rows(planned[~_have_rows(planned, kept)]):
+        results.append(path, left_out)
+    results.write_whole(folder / f"{ROWS}.json", results.to_json(facts))
+    return planned, facts
+
+
+def _reopened(planned: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The plan, in which groups that have lost the rows of a cell are to be measured once more.
+
+    The whole group is: its contenders are compared round by round.
+    """
+    done = planned["status"].isin(("measured", "noisy"))
+    lost = planned[done & ~_have_rows(planned, rows)]
+    again = done & _are_in(planned, lost, Group._fields)
+    planned.loc[again, ["status", "reason"]] = "planned", ""
+    planned.loc[again, [name for name in planned if name.startswith("measured_")]] = np.nan
+    return planned
+
+
+def _have_rows(planned: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
+    """Which cells of a plan do."""
+    return _are_in(planned, rows.reindex(columns=[*planned]), CELL)
+
+
+def _are_in(table: pd.DataFrame, other: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
+    """Which lines of a table equal some line of the other in the columns of these names."""
+    keys, known = (pd.MultiIndex.from_frame(one[[*names]]) for one in (table, other))
+    return keys.isin(known)
 
 
 def _finish(folder: Path, planned: pd.DataFrame, facts: dict, device: torch.device) -> None:
     facts["gemm_flops_per_s"] = gemm_rate(device, repeats=3)
     facts["measured_seconds"] = _seconds(planned, "measured")
     facts["finished"] = _time()
-    results.save(folder, PLAN, planned, facts)
     results.write_whole(folder / f"{ROWS}.json", results.to_json(facts))
+    results.save(folder, PLAN, planned, facts)
 
 
 def _seconds(planned: pd.DataFrame, which: str) -> float:

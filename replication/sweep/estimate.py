@@ -24,16 +24,23 @@ class Estimate(NamedTuple):
     origin: str
 
 
-def estimate(sweep: Sweep, workers: int = 1) -> Estimate | None:
-    """None: nothing like it was run yet, and the first points must tell."""
+def estimate(sweep: Sweep, workers: int = 1, *, may_try: bool = True) -> Estimate | None:
+    """None: nothing like it was run yet, and the first points must tell.
+
+    ``may_try`` allows a trial, here and now.
+    """
     if own := durations(sweep):
         return Estimate(mean(own), f"the mean of {len(own)} finished points of this sweep")
     for other in _others():
-        alike = (other.notebook, other.fixed) == (sweep.notebook, sweep.fixed)
-        if alike and (found := durations(other)):
+        if _kind(other) == _kind(sweep) and (found := durations(other)):
             origin = f"the mean of {len(found)} points of the sweep {other.folder.name}"
             return Estimate(mean(found), origin)
-    return _trial(sweep, workers) if sweep.notebook.name[:2] in TRIALS else None
+    return _trial(sweep, workers) if may_try and sweep.notebook.name[:2] in TRIALS else None
+
+
+def _kind(sweep: Sweep) -> tuple:
+    """Sweeps that differ in none of this differ in the values of their grids alone."""
+    return sweep.notebook, sweep.fixed, sorted(sweep.grid)
 
 
 def _others() -> Iterator[Sweep]:
@@ -43,7 +50,7 @@ def _others() -> Iterator[Sweep]:
             yield load(path.parent)
 
 
-def announce(sweep: Sweep, waiting: int, workers: int, at_once: int | None) -> None:
+def announce(sweep: Sweep, waiting: int, workers: int, at_once: int | None, may_try: bool) -> None:
     """Print what will be run, how long that takes, and how that is known."""
     jobs = sweep.jobs()
     print(f"{sweep.notebook.name}, {len(jobs)} points, in {sweep.folder}")
@@ -52,7 +59,7 @@ def announce(sweep: Sweep, waiting: int, workers: int, at_once: int | None) -> N
         print(f"  {name}: {', '.join(str(plain(value)) for value in values)}")
     print(f"{len(jobs) - waiting} are done and up to date, {waiting} are to be run.")
     if waiting:
-        print(_forecast(estimate(sweep, workers), waiting, at_once), flush=True)
+        print(_forecast(estimate(sweep, workers, may_try=may_try), waiting, at_once), flush=True)
 
 
 def _forecast(found: Estimate | None, waiting: int, at_once: int | None) -> str:
@@ -84,14 +91,16 @@ def seconds(executed: Path) -> float:
 
 
 def _trial(sweep: Sweep, workers: int) -> Estimate:
-    """The point in the middle of the grid, real but for its few updates."""
+    """The point in the middle of the grid, real but for its few updates. If it fails, its notebook
+    stays in the sweep's folder."""
     jobs = sweep.jobs()
     job, few = jobs[len(jobs) // 2], TRIALS[sweep.notebook.name[:2]]
     print(f"Trial of {few['steps']} updates, to see how long a point takes ...", flush=True)
     with TemporaryDirectory() as scratch:
         given = job.parameters | few | {"out": scratch, "workers": workers}
-        executed = notebooks.run(job.notebook, given, Path(scratch) / "trial.ipynb")
+        executed = notebooks.run(job.notebook, given, sweep.folder / "trial.ipynb")
         whole = seconds(executed) + sum(_rest(path, job) for path in _tables(scratch)) / workers
+    executed.unlink()
     return Estimate(whole, f"a trial of {few['steps']} updates of {Path(job.name).name}")
 
 

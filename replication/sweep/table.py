@@ -58,7 +58,8 @@ def _measured(sweep: Sweep, job: Job) -> pd.DataFrame:
     if not found:
         raise results.ResultsError(
             f"The point {job.name} has left no {sweep.table}.csv in {sweep.folder / job.name}. "
-            "Name the table that its notebook saves with --table."
+            "Name the table that its notebook saves with --table; or, if it was deleted, delete "
+            f"{sweep.executed(job)} too, and call again."
         )
     return pd.concat([_table(path) for path in found], ignore_index=True)
 

@@ -1,6 +1,5 @@
 """One driver a folder at a time, and nothing of a killed one left running beside it."""
 
-import fcntl
 import json
 import os
 import signal
@@ -10,10 +9,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psutil
 
-from replication.results import ResultsError
+from replication.results import ResultsError, lock
 
 MARK = "REPLICATION_FOLDER"
 """All that a driver starts finds its folder in this variable, and can be found by it."""
@@ -24,41 +24,48 @@ class WorkflowError(ResultsError):
 
 
 @contextmanager
-def alone(folder: Path, executor: str = "local") -> Iterator[None]:
+def alone(folder: Path, executor: str = "local", *, wait: bool = False) -> Iterator[None]:
     """Hold the folder; the system lets go of it however this process ends.
 
-    What a killed predecessor has left running is ended first.
+    What a killed predecessor has left running is ended first. If what this one leaves cannot be
+    ended, the next one finds out whose it is.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as file:
-        before = _read(file)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WorkflowError(
-                f"{folder} is in use by process {before.get('pid')} on {before.get('host')}. "
-                "Wait until it ends, or stop it. Nothing was changed."
-            ) from None
+    with (folder / ".lock").open("a") as file:
+        _acquire(file, folder, wait)
+        before = _read(folder)
         _check_same_host(folder, before)
-        end_all(folder, before.get("executor", "local"))
+        end_all(folder, {executor, before.get("executor", "local")} != {"local"})
         me = {"pid": os.getpid(), "host": socket.gethostname(), "executor": executor}
         _write(file, json.dumps(me))
         try:
             with _stopped_like_ctrl_c():
                 yield
         finally:
+            end_all(folder, executor != "local")
             _write(file, "")
 
 
-def _read(file) -> dict:
-    file.seek(0)
+def _acquire(file: IO, folder: Path, wait: bool) -> None:
+    if lock(file):
+        return
+    holder = _read(folder)
+    used = f"{folder} is in use by process {holder.get('pid')} on {holder.get('host')}."
+    if not wait:
+        raise WorkflowError(f"{used} Wait until it ends, or stop it. Nothing was changed.")
+    print(f"{used} Waiting until it ends ...", flush=True)
+    lock(file, wait=True)
+
+
+def _read(folder: Path) -> dict:
+    """Who holds the folder, or was killed while it did."""
     try:
-        return json.loads(file.read() or "{}")
+        return json.loads((folder / ".lock").read_text() or "{}")
     except ValueError:  # cut while it was written
         return {}
 
 
-def _write(file, text: str) -> None:
+def _write(file: IO, text: str) -> None:
     file.truncate(0)
     file.write(text)
     file.flush()
@@ -89,13 +96,13 @@ def _stopped_like_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def end_all(folder: Path, executor: str, patience: float = 30) -> None:
-    """End every process here, and every cluster job, that was started for this folder.
+def end_all(folder: Path, on_cluster: bool, patience: float = 30) -> None:
+    """End every process here, and every job on the cluster, that was started for this folder.
 
     They write files whole or not at all, so they may be ended at any moment.
     """
     deadline = time.monotonic() + patience
-    while left := [*_processes(folder), *(_jobs(folder) if executor != "local" else ())]:
+    while left := [*_processes(folder), *(_jobs(folder) if on_cluster else ())]:
         for one in left:
             _end(one)
         if time.monotonic() > deadline:
@@ -129,6 +136,13 @@ def _mark(process: psutil.Process) -> str | None:
 def _jobs(folder: Path) -> list[str]:
     """The Slurm jobs of this user whose working directory is the folder."""
     asked = ["squeue", "--me", "--noheader", "--format=%i %Z"]
-    listed = subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()
-    pairs = [line.split(maxsplit=1) for line in listed]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", "") or str(error)
+        raise WorkflowError(
+            f"squeue does not say which jobs work in {folder}: {said.strip()}\nCall the same again "
+            "where it does: what may still run is then ended first."
+        ) from None
+    pairs = [line.split(maxsplit=1) for line in found.stdout.splitlines()]
     return [job for job, where in pairs if Path(where) == folder.resolve()]

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tqdm import tqdm
 
 from replication import notebooks
 from replication.results import ROOT
-from replication.workflow.alone import MARK, WorkflowError, end_all
+from replication.workflow.alone import MARK, WorkflowError
 
 PROFILES = ROOT / "workflow"
 LOG = "snakemake.log"
@@ -30,40 +31,47 @@ class Drive:
 
     folder: Path
     settings: dict[str, object]
-    """What the Snakefile finds in ``config``."""
+    """What the Snakefile finds in ``config``, beside the executor. Snakemake reads it as YAML."""
     cores: int
     executor: str = "local"
     """The name of a folder in workflow/, or "local"."""
 
-    def pending(self, *more: str) -> dict[str, str]:
+    def pending(self) -> dict[str, str]:
         """The files that are to be made, each with the reason."""
-        command = self._command("--summary", *more)
+        command = self._command("--summary")
         asked = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
         if asked.returncode:
             raise WorkflowError(f"Snakemake cannot plan the work:\n{_tail(asked.stderr)}")
         rows = csv.DictReader(asked.stdout.splitlines(), delimiter="\t")
         return {row["output_file"]: row["status"] for row in rows if row["plan"] != "no update"}
 
-    def run(self, files: list[str], unit: str, *more: str) -> dict[str, str]:
+    def run(self, files: list[str], unit: str) -> dict[str, str]:
         """Make these files, showing progress; those that could not be made, and why."""
         if not files:
             return {}
         before, start = {name: self._stamp(name) for name in files}, time.time()
+        waiting = dict(before)
         bar = tqdm(total=len(files), unit=unit, disable=None)
-        with bar, (self.folder / LOG).open("w") as log, self._snakemake(log, *more) as child:
+        with bar, (self.folder / LOG).open("w") as log, self._snakemake(log) as child:
             while child.poll() is None:
                 time.sleep(0.2)
-                self._show(bar, before)
-            self._show(bar, before)
-        return self._reasons(before, start)
+                self._show(bar, waiting)
+            self._show(bar, waiting)
+        left = [name for name, stamp in before.items() if self._stamp(name) <= stamp]
+        if child.returncode and not left:
+            raise WorkflowError(
+                f"All files were made, but Snakemake ended with code {child.returncode}:\n"
+                f"{_end_of(self.folder / LOG)}\nCall the same again."
+            )
+        return self._reasons(left, start)
 
-    def _show(self, bar: tqdm, before: dict[str, int]) -> None:
+    def _show(self, bar: tqdm, waiting: dict[str, int]) -> None:
         """Count what has been made since, and forget it; a line each where no bar is shown."""
-        for name in [name for name, stamp in before.items() if self._stamp(name) > stamp]:
-            del before[name]
+        for name in [name for name, stamp in waiting.items() if self._stamp(name) > stamp]:
+            del waiting[name]
             bar.update()
             if bar.disable:
-                print(f"{name.removesuffix('.done')} is made; {len(before)} to go", flush=True)
+                print(f"{name.removesuffix('.done')} is made; {len(waiting)} to go", flush=True)
 
     def _stamp(self, name: str) -> int:
         """When a file was made, in nanoseconds; 0 if it does not exist."""
@@ -73,10 +81,10 @@ class Drive:
             return 0
 
     @contextmanager
-    def _snakemake(self, log, *more: str) -> Iterator[subprocess.Popen]:
+    def _snakemake(self, log: IO) -> Iterator[subprocess.Popen]:
         """The child, in a session of its own, so that Ctrl-C reaches it through us alone."""
         child = subprocess.Popen(
-            self._command(*more), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            self._command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             env=os.environ | notebooks.allocator() | {MARK: str(self.folder.resolve())},
             start_new_session=True,
         )  # fmt: skip
@@ -86,15 +94,15 @@ class Drive:
             if child.poll() is None:
                 child.send_signal(signal.SIGINT)  # it cancels what waits in a cluster's queue
                 _wait(child, 10)
-            end_all(self.folder, self.executor)
 
     def _command(self, *more: str) -> list[str]:
         profile = "none" if self.executor == "local" else str(PROFILES / self.executor)
+        settings = self.settings | {"executor": self.executor}
         return [
             sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"),
             "--profile", profile, "--cores", str(self.cores), "--nolock", "--rerun-incomplete",
             "--keep-going", "--nocolor", "--max-checksum-file-size", str(CHECKSUMS), *more,
-            "--config", *(f"{name}={value}" for name, value in self.settings.items()),
+            "--config", *(f"{name}={value}" for name, value in settings.items()),
         ]  # fmt: skip
 
     def _reasons(self, left: Iterable[str], start: float) -> dict[str, str]:
@@ -104,8 +112,9 @@ class Drive:
         return {name: why or others for name, why in found.items()}
 
     def _why(self, out: Path, start: float) -> str:
-        """The error of the notebook, or the end of its log."""
-        partial, log = notebooks.partial(out), out.with_suffix(".log")
+        """The error of the notebook, or the end of its log; the page of a whole one has its own."""
+        is_page = out.suffix == ".html" and out.with_suffix(".done").exists()
+        partial, log = notebooks.partial(out), out.with_suffix(".page.log" if is_page else ".log")
         if partial.exists() and partial.stat().st_mtime > start:
             return notebooks.failure(partial, _end_of(log))
         return _end_of(log) if log.exists() and log.stat().st_mtime > start else ""

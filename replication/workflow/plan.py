@@ -1,11 +1,12 @@
-"""The jobs of a report, and their parameters as files that no shell ever reads."""
+"""The jobs of a report, their parameters as files that no shell ever reads, and what is done."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
-from replication import notebooks, sources
+from replication import notebooks, results, sources
 from replication.notebooks import Job
 from replication.results import ROOT, write_whole
 
@@ -13,6 +14,14 @@ NEEDS = {"05": ("04",)}
 """Which notebooks read the rows of which."""
 
 PAPER = ROOT / "paper"
+ARTICLE = (
+    "report.ipynb", "claims.yaml", "references.bib",
+    *(f"template/[!.]*.{kind}" for kind in ("css", "html", "lua", "tex", "typ")),
+)  # fmt: skip
+"""What the article is made from: what else lies in paper/, such as an editor's copy, is not."""
+
+FRESH = ".fresh"
+"""A mark in a folder: all in it is being made anew."""
 
 
 def report_jobs(profile: str) -> list[Job]:
@@ -29,22 +38,62 @@ def report_jobs(profile: str) -> list[Job]:
 
 def report_sources() -> list[Path]:
     """What the article is made from, beside the rows; nothing where there is no article."""
-    article, made = PAPER / "report.ipynb", (PAPER / "report.pdf", PAPER / "report.html")
+    article = PAPER / "report.ipynb"
     if not article.exists():
         return []
-    files = [path for path in PAPER.rglob("*") if path.is_file() and path not in made]
+    files = [path for pattern in ARTICLE for path in PAPER.glob(pattern)]
     return sorted({*files, *notebooks.source_files(article), *sources.files("report")})
 
 
 def prepare(folder: Path, jobs: Iterable[Job]) -> None:
-    """Write the parameters of every job; one whose notebook was deleted is not done."""
+    """Write the parameters of every job."""
     for job in jobs:
         path = folder / f"{job.name}.yaml"
         text = yaml.safe_dump(job.parameters, allow_unicode=True, sort_keys=False).encode()
         if not path.exists() or path.read_bytes() != text:
             write_whole(path, text)
-        if not (folder / f"{job.name}.ipynb").exists():
+
+
+# What is done -------------------------------------------------------------------------------
+
+
+def drop_lost(folder: Path, jobs: Iterable[Job]) -> None:
+    """A job whose notebook, or whose tables, were deleted is not done."""
+    for job in jobs:
+        if not ((folder / f"{job.name}.ipynb").exists() and has_tables(job)):
             (folder / f"{job.name}.done").unlink(missing_ok=True)
+
+
+def has_tables(job: Job) -> bool:
+    """Whether all tables are there that a report reads of a job. One with a folder of its own, such
+    as a point of a sweep, leaves none of them."""
+    number, profile = job.notebook.name[:2], job.parameters.get("profile")
+    if profile is None or "out" in job.parameters:
+        return True
+    folder = results.RESULTS / profile
+    if number == "03":
+        return _has_training(folder / "copy_task", profile)
+    return number != "04" or results.has(folder, "scaling", "scaling_plan", "decoding")
+
+
+def _has_training(folder: Path, profile: str) -> bool:
+    """Of every setting, on one device or another."""
+    from replication.config import ORIGINS, PROFILES  # not above: Snakemake need not wait for it
+
+    for plain in (PROFILES[setting, profile] for setting in ORIGINS):
+        names = [replace(plain, device=device).name for device in ("cpu", "cuda")]
+        tables = ("evaluations", "runs", "patterns", *(f"steps-{x}" for x in plain.attentions))
+        if not any(results.has(folder / name, *tables) for name in names):
+            return False
+    return True
+
+
+def drop_all(folder: Path) -> None:
+    """Nothing in the folder is done, all is made anew; if that is broken off, it goes on."""
+    if not (folder / FRESH).exists():
+        for done in folder.glob("*.done"):
+            done.unlink()
+        (folder / FRESH).touch()
 
 
 def overview(folder: Path, waiting: dict[str, str]) -> str:

@@ -159,8 +159,6 @@ class Page:
     def show(self, element: Any, what: str) -> None:
         """Scroll to its cell and take a photograph."""
         for _ in range(2):  # cells out of sight are laid out, and grow, when they are scrolled to
-            self.browser.execute_script(
-                "arguments[0].closest('.jp-Cell').scrollIntoView()", element
-            )
+            self.browser.execute_script(SHOW, element)
             time.sleep(1)
         self.photograph(what)

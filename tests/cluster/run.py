@@ -170,8 +170,12 @@ def kill_driver(project: Path, *typed: str) -> list[str]:
 
 
 def kill_job(before: list[str]) -> str:
-    """Kill the first new job that has run for some seconds, as a failing node would."""
+    """Kill the first new job that has run for some seconds, as a failing node would.
+
+    None of those before may run beside it.
+    """
     until(lambda: set(running()) - set(before))
+    assert not set(before) & set(running()), "jobs of the killed driver run beside the new ones"
     job = min(set(running()) - set(before), key=int)
     time.sleep(5)
     subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True)
@@ -193,7 +197,6 @@ def sweep_twice(project: Path) -> None:
     said, complained = child.communicate()
     print(said, complained, flush=True)
     assert child.returncode == 0, "the sweep did not survive the loss of a job"
-    assert not set(left) & set(running()), "jobs of the killed driver run beside the new ones"
     log = (project / "results/sweeps/queue/snakemake.log").read_text()
     assert "Trying to restart job" in log, "the killed job was not tried again"
     pd.testing.assert_frame_equal(table(project, "here"), table(project, "queue"))

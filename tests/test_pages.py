@@ -1,0 +1,80 @@
+"""Where things stand on a page: nothing is torn, cut off, or behind what should follow it."""
+
+import io
+from pathlib import Path
+
+import nbformat
+import pypdf
+import pytest
+from matplotlib.figure import Figure
+from test_exporter import flat
+
+from replication.report.exporter import HTMLExporter, PDFExporter
+
+
+def bare(*cells) -> nbformat.NotebookNode:
+    """A notebook of these cells with a title and an author."""
+    book = nbformat.v4.new_notebook(cells=cells)
+    book.metadata.report = {"title": "Bare", "authors": [{"name": "One"}]}
+    return book
+
+
+def prose(text: str, *tags: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_markdown_cell(text, metadata={"tags": tags})
+
+
+def shown(kind: str, data: dict, **more: object) -> nbformat.NotebookNode:
+    """A cell with an output as replication.report.show makes it."""
+    facts = {"kind": kind, "id": f"{kind[:3]}-x", "caption": f"A {kind} for all."} | more
+    output = nbformat.v4.new_output("display_data", data, metadata={"report": facts})
+    return nbformat.v4.new_code_cell(outputs=[output])
+
+
+def table(rows: int) -> nbformat.NotebookNode:
+    """Fourteen lines a row, the first and the last with its number."""
+    lines = [f"| first{i}<br>{'more<br>' * 12}last{i} |" for i in range(rows)]
+    return shown("table", {"text/markdown": "\n".join(["| a |", "|---|", *lines])})
+
+
+def figure(folder: Path) -> nbformat.NotebookNode:
+    fig = Figure(figsize=(6, 3))
+    for suffix in ("svg", "pdf"):
+        fig.savefig(folder / f"fig-x.{suffix}")
+    return shown("figure", {"image/png": ""}, alt="Nothing.", file=f"{folder}/fig-x", width_in=6)
+
+
+def pages(*cells) -> list[str]:
+    pdf = PDFExporter().from_notebook_node(bare(*cells))[0]
+    return [flat(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(pdf)).pages]
+
+
+def test_rows_of_tables_do_not_break_nor_leave_their_caption():
+    found = pages(prose("Text. " * 680), table(8))  # room for a caption and half a row
+    page_of = {i: next(text for text in found if f"first{i} " in text) for i in range(8)}
+    assert len(set(page_of.values())) > 1
+    assert all(f"last{i}" in page for i, page in page_of.items())
+    assert "A table for all." in page_of[0]
+
+
+@pytest.mark.parametrize("kind", ["figure", "table"])
+def test_what_is_shown_stands_between_the_title_and_the_references(kind, tmp_path):
+    cell = figure(tmp_path) if kind == "figure" else table(2)
+    (page,) = pages(prose("Text. " * 100), cell)
+    places = [page.index(words) for words in ("Bare One", f"A {kind} for all", "References")]
+    assert places == sorted(places)
+
+
+def test_the_appendix_needs_no_page_of_its_own():
+    (page,) = pages(prose("# A\n\nText."), prose("# More", "appendix"))
+    assert page.index("References") < page.index("A More")
+
+
+def test_an_apostrophe_after_a_digit_is_no_prime():
+    assert "C1\u2019s rule in the 1990\u2019s" in pages(prose("C1's rule in the 1990's"))[0]
+
+
+def test_lines_do_not_end_between_a_number_and_its_sign():
+    text = "at 95 %, N =\n64, 2.5 × or $M$ = 2; a % b"
+    page, _ = HTMLExporter().from_notebook_node(bare(prose(text)))
+    assert "95\u00a0%, N\u00a0=\u00a064, 2.5\u00a0× or" in page
+    assert "</math>\u00a0=\u00a02; a % b" in page
