@@ -9,11 +9,12 @@ import time
 from dataclasses import replace
 
 import nbformat
+import pandas as pd
 import pytest
 from report_cases import FACTS
 from workflow_cases import PLACE, ROOT, TRIAL, call, limited, new_project, start, write_notebook
 
-from replication import notebooks, workflow
+from replication import notebooks, results, workflow
 from replication.cli import main
 from replication.config import ORIGINS, PROFILES
 from replication.notebooks import Job
@@ -147,31 +148,49 @@ def test_a_report_runs_what_is_stale_in_order_and_a_failure_spoils_nothing(proje
     assert (project / "build/smoke/04_x.ipynb").read_bytes() == before
 
 
+def keep(project, *numbers) -> None:
+    """Leave the project these notebooks alone."""
+    for path in (project / "notebooks").iterdir():
+        if path.name[:2] not in numbers:
+            path.unlink()
+
+
 def test_what_was_deleted_is_made_again_and_fresh_goes_on_if_it_was_broken_off(project):
-    typed, whole = ["report", "--profile", "smoke", "--cores", "2"], {"01", "03", "04", "05"}
+    keep(project, "03", "04")
+    typed = ["report", "--profile", "smoke", "--cores", "2"]
     call(project, *typed)
-    assert set(log(project)) == whole
-    (project / f"results/smoke/{TRAINED[-1]}.csv").unlink()
-    call(project, *typed)
-    assert set(log(project)) == {"03"}
+    assert set(log(project)) == {"03", "04"}
     (project / "results/smoke/decoding.json").unlink()
-    (project / "build/smoke/01_x.ipynb").unlink()
     call(project, *typed)
-    assert set(log(project)) == whole - {"03"}
+    assert set(log(project)) == {"04"}
     timing = (project / "notebooks/04_x.ipynb").read_text()
     (project / "notebooks/04_x.ipynb").write_text(timing.replace("time.sleep", "time.broken"))
     call(project, *typed, "--fresh", code=1)
-    assert set(log(project)) == {"01", "03"}
+    assert set(log(project)) == {"03"}
     (project / "notebooks/04_x.ipynb").write_text(timing)
     call(project, *typed, "--fresh")
     runs = log(project)
-    assert set(runs) == {"04", "05"}, "01 and 03 were made anew before it was broken off"
+    assert set(runs) == {"04"}, "03 was made anew before it was broken off"
     assert runs["04"]["rows"] == "fresh"
-    call(project, *typed, "--fresh")
-    assert set(log(project)) == whole
+    assert not (project / "build/smoke/.fresh").exists()
+
+
+@pytest.mark.parametrize(("number", "tables"), [("01", []), ("03", TRAINED), ("04", TIMED)])
+def test_a_job_of_which_a_table_was_deleted_is_not_done(number, tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    job = Job("x", tmp_path / f"{number}_x.ipynb", {"profile": "smoke"})
+    for table in tables:
+        assert not plan.has_tables(job)
+        results.save(tmp_path / "smoke", table, pd.DataFrame({"x": [1]}), {})
+    assert plan.has_tables(job)
+    for table in tables:
+        (tmp_path / "smoke" / f"{table}.json").rename(tmp_path / "lost")
+        assert not plan.has_tables(job)
+        (tmp_path / "lost").rename(tmp_path / "smoke" / f"{table}.json")
 
 
 def test_a_page_that_cannot_be_made_and_a_failing_snakemake_are_told(project):
+    keep(project, "01")
     typed = ["report", "--profile", "smoke", "--cores", "2"]
     said = call(project, *typed, code=1, preexec_fn=limited)  # notebooks fit, pages do not
     assert "Not made: 01_x.html\n" in said

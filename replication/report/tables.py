@@ -45,6 +45,7 @@ def rules(claims: Sequence[Claim]) -> pd.DataFrame:
 
 # Convergence ----------------------------------------------------------------------------------
 
+QUESTIONS = ("converges", "reaches", "stable")
 ANSWERS = {True: "y", False: "n", None: "o"}
 
 
@@ -70,9 +71,7 @@ def _convergence(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
         "Final loss": ", ".join(f"{loss[name]:.1e}" for name in both),
         "Difference (90 %)": f"{nats(pair['mean'])} ({nats(pair['low'])} to {nats(pair['high'])})",
         "Spikes": ", ".join(f"{rates[name]:.1f}" for name in both),
-        "a\u00a0b\u00a0c": "\u00a0".join(
-            ANSWERS[cell[name]] for name in ("converges", "reaches", "stable")
-        ),
+        "a\u00a0b\u00a0c": "\u00a0".join(ANSWERS[cell[name]] for name in QUESTIONS),
     }
 
 
