@@ -86,6 +86,7 @@ def _basis(rows: pd.DataFrame) -> str:
     fewest = int(kept.groupby("N")["round"].nunique().min())
     text = f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]}, "
     text += f"at least {fewest} rounds each."
+    text += " Intervals hold the noise within this run: another run may differ by more."
     if noisy := _lengths(rows, "noisy"):
         text += f" Ratios stayed noisier than {NARROW:.0%} at N = {noisy}."
     if skipped := _lengths(rows, "skipped"):

@@ -43,7 +43,8 @@ def test_a_disk_that_is_too_small_is_found(monkeypatch):
 
 
 def test_a_kernel_that_does_not_answer_is_told_and_ended(monkeypatch):
-    monkeypatch.setattr(checks, "PATIENCE", 0)
+    monkeypatch.setattr(checks, "QUESTION", "import time; time.sleep(600)")
+    monkeypatch.setattr(checks, "PATIENCE", 1)
     before = set(psutil.Process().children())
     found = checks._kernel()
     assert not found.is_fine

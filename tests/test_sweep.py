@@ -177,7 +177,7 @@ def test_a_trial_tells_how_long_a_real_sweep_takes_and_its_table_is_tidy(project
     typed = ["sweep", "03", "--profile", "smoke", "-p", "setting", "paper", "-p", "lengths", "8",
              "-p", "seeds", "[0, 1]", "-p", "steps", "4", "--cores", "2"]  # fmt: skip
     wrong = call(project, *typed, "-p", "attentions", "magic", "--name", "wrong", code=2)
-    assert "attentions='magic' is unknown" in wrong
+    assert "='magic' is unknown" in wrong
     kept = project / "results/sweeps/wrong/trial.part.ipynb"
     assert wrong.splitlines()[-1] == f"The notebook up to there: {kept}"
     assert kept.exists()

@@ -21,8 +21,8 @@ from replication.results import ROOT
 GIGA = 1e9
 DISK_GB, MEMORY_GB = 1, 4
 """What a quick report needs at least."""
-PATIENCE = 60
-"""Seconds that a kernel has for an answer."""
+QUESTION, PATIENCE = "import sys, replication; print(sys.executable, replication.__file__)", 60
+"""What a kernel is asked, and the seconds that it has for an answer."""
 
 
 class Check(NamedTuple):
@@ -170,8 +170,8 @@ def _kernel() -> Check:
 
 def _imported(client: BlockingKernelClient) -> str | None:
     """The kernel's Python, and where it finds this package; None if it does not."""
-    said, code = [], "import sys, replication; print(sys.executable, replication.__file__)"
-    reply = client.execute_interactive(code, timeout=PATIENCE, output_hook=said.append)
+    said = []
+    reply = client.execute_interactive(QUESTION, timeout=PATIENCE, output_hook=said.append)
     if reply["content"]["status"] != "ok":
         return None
     return "".join(message["content"].get("text", "") for message in said).strip()

@@ -9,21 +9,17 @@ and rows that were deleted are measured again.
 
 import ctypes
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 
 from replication import results, sources
 from replication.benchmark import (
-    CELL,
-    Group,
     Prepared,
     measure_plan,
     measured,
@@ -33,6 +29,7 @@ from replication.benchmark import (
 )
 from replication.measure import gemm_rate, machine
 from replication.scaling.deaths import mark, unmark, without_the_deadly
+from replication.scaling.lost import have_rows, reopened
 from replication.scaling_config import Scaling
 
 ROWS, PLAN, CALIBRATION = "scaling", "scaling_plan", "scaling_calibration"
@@ -144,7 +141,7 @@ def finished(planned: pd.DataFrame) -> bool:
 
 def is_whole(planned: pd.DataFrame, facts: dict, rows: pd.DataFrame) -> bool:
     """Whether a run came to its end, and has all its rows still."""
-    return _ended(planned, facts) and bool(_have_rows(planned, rows).all())
+    return _ended(planned, facts) and bool(have_rows(planned, rows).all())
 
 
 def _ended(planned: pd.DataFrame, facts: dict) -> bool:
@@ -213,40 +210,16 @@ def _resume(folder: Path, now: dict) -> tuple[pd.DataFrame, dict]:
         )
     path = folder / f"{ROWS}.csv"
     rows = results.read_partial(path)
-    planned = without_the_deadly(_reopened(_words(planned), rows), facts)
+    planned = without_the_deadly(reopened(_words(planned), rows), facts)
     kept = rows if rows.empty else rows[~uncommitted(rows, planned)]
     if kept.empty:
         path.unlink(missing_ok=True)
     elif len(kept) < len(rows):
         results.write_whole(path, kept.to_csv(index=False).encode())
-    if left_out := skipped_rows(planned[~_have_rows(planned, kept)]):
+    if left_out := skipped_rows(planned[~have_rows(planned, kept)]):
         results.append(path, left_out)
     results.write_whole(folder / f"{ROWS}.json", results.to_json(facts))
     return planned, facts
-
-
-def _reopened(planned: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """The plan, in which groups that have lost the rows of a cell are to be measured once more.
-
-    The whole group is: its contenders are compared round by round.
-    """
-    done = planned["status"].isin(("measured", "noisy"))
-    lost = planned[done & ~_have_rows(planned, rows)]
-    again = done & _are_in(planned, lost, Group._fields)
-    planned.loc[again, ["status", "reason"]] = "planned", ""
-    planned.loc[again, [name for name in planned if name.startswith("measured_")]] = np.nan
-    return planned
-
-
-def _have_rows(planned: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
-    """Which cells of a plan do."""
-    return _are_in(planned, rows.reindex(columns=[*planned]), CELL)
-
-
-def _are_in(table: pd.DataFrame, other: pd.DataFrame, names: Iterable[str]) -> np.ndarray:
-    """Which lines of a table equal some line of the other in the columns of these names."""
-    keys, known = (pd.MultiIndex.from_frame(one[[*names]]) for one in (table, other))
-    return keys.isin(known)
 
 
 def _finish(folder: Path, planned: pd.DataFrame, facts: dict, device: torch.device) -> None:
