@@ -186,6 +186,7 @@ def _render(options: argparse.Namespace) -> int:
         raise ValueError(f"There is no {workflow.PAPER / 'report.ipynb'} to render.")
     from replication.report.build import build
 
+    print("Executing the report's notebook, then setting it: less than a minute ...", flush=True)
     with workflow.alone(notebooks.BUILD, wait=True):  # it may be the last step of hours
         made = build(options.profile)
     print(f"Report of profile {options.profile}: {', '.join(map(str, made))}")

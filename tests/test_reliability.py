@@ -125,7 +125,7 @@ def test_a_point_that_does_not_fit_on_the_disk_fails_alone_and_goes_on_later(tmp
     assert "by the mean of 1 finished points of this sweep" in again
     other = call(project, *typed, "2", "--name", "other", "--dry-run")
     assert "by the mean of 1 points of the sweep s" in other
-    another = call(project, *typed[:-2], "1", "-p", "text", "a", "b", "--dry-run")
+    another = call(project, *typed[:4], "-p", "text", "a", "b", "--dry-run")
     assert "how long it takes will show with the first point" in another
     assert "2 rows of 2 points" in call(project, *typed, "--name", "s")
     assert pd.read_csv(folder / "table.csv").said.str.len().tolist() == [1, LIMIT]
