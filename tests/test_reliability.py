@@ -247,7 +247,7 @@ def test_jobs_that_could_not_be_ended_are_ended_by_the_next_driver(queue):
         with workflow.alone(folder, "slurm"):
             (tools / "jobs").write_text(f"41 {folder.parent}\n42 {folder}\n")
             (tools / "down").touch()
-            raise KeyboardInterrupt
+            raise RuntimeError("stopped")
 
     with pytest.raises(workflow.WorkflowError, match=r"squeue does not say .*: no answer"):
         break_off()
