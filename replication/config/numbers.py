@@ -171,6 +171,11 @@ CHOICES = {
     },
     ("earlier", "paper"): {},
     ("earlier", "reference"): {
+        "attentions": Choice(
+            ("softmax", "linear", "lsh"),
+            "the paper's third beside the article's two, so that both settings compare the same",
+        ),
+        "lsh_chunk": Choice(16, "a quarter of the longest, as 32 is of 128"),
         "dropout": Choice(0.0, "fresh samples cannot be overfitted"),
         "d_model": Choice(128, SPEED),
         "n_heads": Choice(4, HEADS),
