@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from replication.benchmark import measured
-from replication.benchmark.limits import NARROW
 from replication.crossover import Measured, measured_crossover
 from replication.crossover.estimate import rounded
 from replication.scaling_config import Scaling
@@ -32,21 +31,14 @@ class Answer(NamedTuple):
     threads: int
 
 
-def setting_name(scaling: Scaling) -> str:
-    """Such as training-causal-8x64-float32: the layer that a crossover was asked for."""
-    causal = "causal" if scaling.causal[0] else "bidirectional"
-    size = f"{scaling.heads}x{scaling.head_dim}"
-    return "-".join([scaling.directions[0], causal, size, scaling.dtype])
-
-
 def answer(scaling: Scaling, rows: pd.DataFrame, facts: dict) -> Answer:
     """The crossovers in time and memory against both forms of softmax."""
     try:
         found = [measured_crossover(measured(rows), "linear", r, what) for what, r in QUESTIONS]
     except ValueError as error:
         raise ValueError(
-            f"{scaling.seconds:.3g} s were not enough to compare the contenders at two lengths: "
-            f"{error} Allow more time."
+            f"{scaling.seconds:.3g} s a run were not enough to compare the contenders at two "
+            f"lengths: {error} Allow more time."
         ) from error
     return Answer(scaling, tuple(found), rows, facts["processor"], facts["threads"])
 
@@ -83,25 +75,20 @@ def _advice(time: Measured) -> str:
 def _basis(rows: pd.DataFrame) -> str:
     kept = measured(rows)
     lengths = sorted(kept["N"].unique())
-    fewest = int(kept.groupby("N")["round"].nunique().min())
-    text = f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]}, "
-    text += f"at least {fewest} rounds each."
-    text += " Intervals hold the noise within this run: another run may differ by more."
-    if noisy := _lengths(rows, "noisy"):
-        text += f" Ratios stayed noisier than {NARROW:.0%} at N = {noisy}."
-    if skipped := _lengths(rows, "skipped"):
-        text += f" Some contenders were too dear for the budget at N = {skipped}."
+    fewest = int(kept.groupby(["run", "N"])["round"].nunique().min())
+    text = f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]} in "
+    text += f"{kept['run'].nunique()} runs of at least {fewest} rounds; of their crossovers the "
+    text += "median is given, and the range as interval."
+    if skipped := sorted(rows.loc[rows["status"] == "skipped", "N"].unique()):
+        text += " Some contenders were too dear for the budget at N = "
+        text += f"{', '.join(map(str, skipped))}."
     return text
-
-
-def _lengths(rows: pd.DataFrame, status: str) -> str:
-    return ", ".join(map(str, sorted(rows.loc[rows["status"] == status, "N"].unique())))
 
 
 def as_dict(a: Answer) -> dict:
     """For scripts. JSON has no infinity: ``status`` says what a null stands for."""
-    skipped = a.rows[a.rows["status"] == "skipped"]
-    noisy = a.rows[a.rows["status"] == "noisy"].drop_duplicates(["contender", "N"])
+    cells = a.rows.drop_duplicates(["contender", "N", "status"])
+    skipped, noisy = (cells[cells["status"] == status] for status in ("skipped", "noisy"))
     return {
         "setting": {
             "mode": a.scaling.directions[0],

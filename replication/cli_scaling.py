@@ -6,9 +6,6 @@ from pathlib import Path
 
 from replication import measure, results
 
-CALIBRATION_SHARE = 0.2
-"""The part of ``crossover``'s time that is left to calibration and bookkeeping."""
-
 
 def add(commands) -> None:
     """``replication crossover``."""
@@ -73,22 +70,21 @@ def _device(options: argparse.Namespace):
 
 def _crossover(options: argparse.Namespace) -> int:
     """Measured anew, or gone on with if it was broken off; of each setting the last is kept."""
-    from replication.answer import answer, as_dict, paragraph, setting_name
-    from replication.scaling import run_scaling
+    from replication.answer import answer, as_dict, paragraph
+    from replication.scaling import run_repeats
+    from replication.scaling.repeats import setting_name
     from replication.scaling_config import for_crossover
 
     scaling = for_crossover(
-        options.seconds * (1 - CALIBRATION_SHARE), heads=options.heads, head_dim=options.head_dim,
-        dtype=options.dtype, directions=options.mode, causal=[options.causal],
-        lengths=options.lengths,
+        options.seconds, heads=options.heads, head_dim=options.head_dim, dtype=options.dtype,
+        directions=options.mode, causal=[options.causal], lengths=options.lengths,
     )  # fmt: skip
     folder = options.out / setting_name(scaling)
-    measured = run_scaling(scaling, folder, _device(options), again=True)
-    found = answer(scaling, measured.rows, measured.facts)
+    found = answer(scaling, *run_repeats(scaling, folder, _device(options)))
     if options.json:
         print(json.dumps(as_dict(found) | {"folder": str(folder)}, indent=2, allow_nan=False))
     else:
-        print(f"{paragraph(found)}\nRows, plan and provenance: {folder}")
+        print(f"{paragraph(found)}\nRows and provenance: {folder}")
     return 0
 
 

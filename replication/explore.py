@@ -40,9 +40,9 @@ def comparable(runs: Iterable[pd.DataFrame], contender: str) -> pd.DataFrame:
 
     A setting that two runs have is taken from the first of them.
     """
-    rows = pd.concat(dict(enumerate(runs)), names=["run"]).reset_index("run")
-    first = rows.groupby([*SETTING])["run"].transform("min")
-    rows = rows[rows["run"] == first].drop(columns="run")
+    rows = pd.concat(dict(enumerate(runs)), names=["place"]).reset_index("place")
+    first = rows.groupby([*SETTING])["place"].transform("min")
+    rows = rows[rows["place"] == first].drop(columns="place")
     kept = [_rivals(group, contender) for _, group in rows.groupby([*SETTING])]
     kept = [group for group in kept if group["contender"].nunique() > 1]
     if not kept:

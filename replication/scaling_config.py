@@ -115,6 +115,15 @@ PROFILES_OWN = {
     },
 }
 
+RUNS = 6
+"""Of ``replication crossover``: the fewest whose range holds their median with 95 %."""
+CALIBRATION_SHARE = 0.2
+"""The part of a crossover's time that is left to calibration and bookkeeping."""
+REPEATS_SHARE = 0.2
+"""What a profile spends on the repeats of its main question, beside the benchmark's time."""
+LONGEST_REPEATED = 2048
+"""Far above the crossovers seen so far; what is longer takes time from what decides."""
+
 CROSSOVER = {
     "profile": Choice("crossover", "not a profile of the report"),
     "contenders": Choice(("linear", "softmax", "softmax-textbook"), "the question's"),
@@ -147,9 +156,23 @@ def resolve(profile: str = "quick", **overrides: Any) -> Scaling:
 
 
 def for_crossover(seconds: float, **overrides: Any) -> Scaling:
-    """One setting of one layer, in the time given."""
-    budget = {"seconds": Choice(seconds, ""), "cell_seconds": Choice(seconds / 4, "")}
+    """One setting of one layer; ``RUNS`` runs of it take the time given."""
+    each = seconds * (1 - CALIBRATION_SHARE) / RUNS
+    budget = {"seconds": Choice(each, ""), "cell_seconds": Choice(each / 4, "")}
     return _overridden(_scaling(CROSSOVER | budget), overrides)
+
+
+def repeated(scaling: Scaling) -> dict[str, Any]:
+    """What ``replication crossover`` is asked beside a benchmark: its main question, by options."""
+    lengths = tuple(N for N in scaling.lengths if N <= LONGEST_REPEATED)
+    same = {name: getattr(scaling, name) for name in ("heads", "head_dim", "dtype")}
+    lengths = lengths if len(lengths) > 1 else scaling.lengths
+    return same | {"lengths": lengths, "seconds": scaling.seconds * REPEATS_SHARE}
+
+
+def for_repeats(scaling: Scaling) -> Scaling:
+    """What that measures in each run: by default it trains, with a mask."""
+    return for_crossover(**repeated(scaling), directions="training", causal=[True])
 
 
 def _overridden(base: Scaling, overrides: dict[str, Any]) -> Scaling:

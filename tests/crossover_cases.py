@@ -44,6 +44,17 @@ def simulated(seed, rounds=10, sigma=0.05):
     return rows_of({"linear": LINEAR, "softmax": SOFTMAX}, noise=noise)
 
 
+def simulated_runs(seed, runs=6, rounds=6, sigma=0.05, drift=0.1):
+    """Runs in which the ratio drifts from length to length, the same for all rounds at one."""
+    rng = np.random.default_rng(seed)
+    costs, found = {"linear": LINEAR, "softmax": SOFTMAX}, []
+    for run in range(runs):
+        noise = machine_noise(rng, rounds, sigma)
+        noise[..., 0] += rng.normal(0, drift, (len(N), 1)) + rng.normal(0, drift)
+        found.append(rows_of(costs, noise=noise).assign(run=run))
+    return pd.concat(found, ignore_index=True)
+
+
 def measured(linear, softmax, lengths=N, **options):
     rows = rows_of({"linear": np.asarray(linear), "softmax": np.asarray(softmax)}, lengths)
     return measured_crossover(rows, "linear", "softmax", **options)

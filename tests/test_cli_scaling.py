@@ -13,8 +13,8 @@ import pytest
 from replication import cli_scaling, measure
 from replication.answer import QUESTIONS, answer, as_dict, paragraph
 from replication.results import ResultsError
-from replication.scaling import load_scaling
-from replication.scaling_config import for_crossover
+from replication.scaling import load_repeats, load_scaling
+from replication.scaling_config import RUNS, for_crossover
 
 TINY = ["--heads", "1", "--head-dim", "4", "--lengths", "8,64,512", "--seconds", "3"]
 
@@ -40,17 +40,18 @@ def _allocator(monkeypatch):
 
 
 def rows_with_crossovers(fused: float, textbook: float, memory: float) -> pd.DataFrame:
-    """Linear costs N; its rivals N^2 over their crossover. Seven rounds, shared noise."""
+    """Linear costs N; its rivals N^2 over their crossover. Six runs of a round, shared noise."""
     cells = []
     for N in (8, 32, 128, 512, 2048):
         for name, at in (("linear", None), ("softmax", fused), ("softmax-textbook", textbook)):
             grown = {"time_ms": N if at is None else N**2 / at}
             grown["peak_bytes"] = N if at is None else N**2 / memory
             cells += [
-                {"contender": name, "N": N, "round": i, "status": "measured", "reason": ""}
+                {"contender": name, "N": N, "run": i, "round": 0}
+                | {"status": "measured", "reason": ""}
                 | {what: value * (1 + i / 10) if what == "time_ms" else value
                    for what, value in grown.items()}
-                for i in range(7)
+                for i in range(6)
             ]  # fmt: skip
     return pd.DataFrame(cells)
 
@@ -69,7 +70,7 @@ def test_the_paragraph_says_where_and_what_to_do():
     assert ". It is faster than textbook softmax from N = 100 on (95 % interval" in text
     assert ". It needs less memory than fused softmax from N = 50 on (counted exactly" in text
     assert "So take fused softmax below N = 300 and linear attention above." in text
-    assert "Measured at 5 lengths from N = 8 to 2048, at least 7 rounds each." in text
+    assert "Measured at 5 lengths from N = 8 to 2048 in 6 runs of at least 1 rounds" in text
 
 
 @pytest.mark.parametrize(
@@ -83,12 +84,11 @@ def test_without_a_crossover_the_advice_says_how_far_it_goes(fused, advice):
     assert advice in paragraph(answered(rows_with_crossovers(fused, 100, 50)))
 
 
-def test_what_was_noisy_or_too_dear_is_told():
+def test_what_was_too_dear_is_told_and_scripts_hear_what_was_noisy():
     rows = rows_with_crossovers(300, 100, 50)
     rows.loc[rows["N"] == 32, "status"] = "noisy"
     skipped = rows.tail(1).assign(N=4096, status="skipped", reason="time: too long", round=None)
     found = answered(pd.concat([rows, skipped]))
-    assert "Ratios stayed noisier than 10% at N = 32." in paragraph(found)
     assert "too dear for the budget at N = 4096." in paragraph(found)
     assert as_dict(found)["skipped"] == [
         {"contender": "softmax-textbook", "N": 4096, "reason": "time: too long"}
@@ -134,10 +134,11 @@ def test_crossover_keeps_the_last_rows_of_every_setting(tmp_path, capsys):
     for lengths in ("8,64", "16,32"):
         assert typed("crossover", *TINY[:-3], lengths, *TINY[-2:], "--out", str(tmp_path)) == 0
     folder = tmp_path / "training-causal-1x4-float32"
-    assert capsys.readouterr().out.endswith(f"Rows, plan and provenance: {folder}\n")
-    saved = load_scaling(folder)
+    assert capsys.readouterr().out.endswith(f"Rows and provenance: {folder}\n")
+    saved = load_repeats(folder)
     assert sorted(saved.rows["N"].unique()) == [16, 32]
     assert saved.facts["config"]["heads"] == 1
+    assert sorted(saved.rows["run"].unique()) == list(range(RUNS))
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 

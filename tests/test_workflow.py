@@ -87,7 +87,7 @@ TRAINED = [
     for experiment in (PROFILES[setting, "smoke"] for setting in ORIGINS)
     for table in ("evaluations", "runs", "patterns", *(f"steps-{x}" for x in experiment.attentions))
 ]
-TIMED = ["scaling", "scaling_plan", "decoding"]
+TIMED = ["scaling", "scaling_plan", "decoding", "crossover/a-layer/repeats"]
 
 
 @pytest.fixture

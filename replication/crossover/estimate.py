@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from replication.crossover.fits import Fit, Powers, model_name
-from replication.crossover.rows import EXACT
+from replication.crossover.rows import EXACT, FEWEST_ROUNDS
 
 Labels = Mapping[str, str] | None
 """What to call the contenders in a sentence, where not by their names."""
 LEVEL = 0.95
-FEWEST_ROUNDS = 6
-"""With fewer not even the smallest and the largest value enclose the median with 95 %."""
 
 VERBS = {
     "time_ms": ("is faster than", "is not faster than"),
@@ -72,7 +70,7 @@ class Crossover:
         if self.quantity in EXACT:
             return " (counted exactly: no interval)"
         if self.low is None:
-            return f" (no interval: fewer than {FEWEST_ROUNDS} rounds)"
+            return f" (no interval: fewer than {FEWEST_ROUNDS} rounds or runs)"
         ends = [{0: below, math.inf: beyond}.get(N) or rounded(N) for N in (self.low, self.high)]
         return f" ({100 * self.level:g} % interval {' to '.join(dict.fromkeys(ends))})"
 

@@ -5,7 +5,11 @@ Do & Bergner 2022; the deviations are read in its code, all but the one that say
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
+
+from replication import published
+from replication.crossover import earlier_crossover
 
 DEVIATIONS = (
     ("no causal mask in the decoder", "convergence: it sees what it must predict", "mask"),
@@ -39,24 +43,39 @@ def deviations() -> pd.DataFrame:
     return pd.DataFrame(numbered, columns=["", "Deviation", "Bears on", "Here"])
 
 
+def papers_crossing() -> float:
+    """Where power laws through the two curves of the paper's Figure 1 meet: an extrapolation."""
+    curves = published.figure_1().groupby("contender")
+    logs = {name: np.log(curve[["N", "time_ms"]]) for name, curve in curves}
+    linear, softmax = (np.polyfit(*logs[name].to_numpy().T, 1) for name in ("linear", "softmax"))
+    slope, offset = softmax - linear
+    return float(np.exp(-offset / slope))
+
+
+def _softmax_r2(power: int) -> float:
+    """How well its softmax times follow 1 + N^power."""
+    return float(earlier_crossover(((0, 1), (0, power))).fits[1].rsquared)
+
+
 def statements(said: Mapping[str, str], batch: str, memory: str) -> pd.DataFrame:
     """Its statements beside ours.
 
     ``said`` has by claim a predicate, such as "is supported"; ``batch`` is what was seen with its
     batch, ``memory`` what a step of its model needs.
     """
+    line, square = _softmax_r2(1), _softmax_r2(2)
     found = (
         ("Cost is $O(N D^2 M)$, so that N must exceed $D^2$ (Sec. 3.1)",
          "That is the quadratic kernel's. With elu + 1 it is $O(N D M)$."),
         ("The paper claims a crossover at 512 (Sec. 4.3)",
-         "It does not: 512 is its shortest length, at which it already leads. Its power laws meet "
-         "near N = 180."),
+         "It does not: 512 is its shortest length, at which it already leads. Power laws through "
+         f"its curves meet near N = {papers_crossing():.0f}."),
         ("Linear transformers are unstable, to losses unlike softmax's (Sec. 4.1)",
          f"E1 {said['E1']}; its losses are sums over different batches "
          "([Section](#sec-convergence))."),
         ("They scale linearly (Sec. 4.2)",
          f"C2 {said['C2']}, from N = 512 on. Its own lengths cannot tell: 1 + N and 1 + N² fit its "
-         "softmax times equally well (R² 0.990)."),
+         f"softmax times equally well (R² {line:.3f} and {square:.3f})."),
         ("Softmax is faster up to N = 3149 (Sec. 4.3, Figure 1)",
          f"E2 {said['E2']} ([Section](#sec-earlier))."),
         ("A small batch may be the reason (Sec. 3.5)", batch),

@@ -11,8 +11,10 @@ from replication.benchmark import measured
 from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
 from replication.config import ORIGINS, Experiment, resolve
 from replication.convergence import summarise
-from replication.scaling import Outcome, finished, load_scaling
+from replication.scaling import Outcome, Repeats, finished, load_repeats, load_scaling
+from replication.scaling.repeats import all_runs, beside
 from replication.scaling.run import as_json
+from replication.scaling_config import Scaling, for_repeats
 from replication.scaling_config import resolve as resolve_scaling
 
 CLAIMS = results.ROOT / "paper" / "claims.yaml"
@@ -35,6 +37,7 @@ class Run(NamedTuple):
     profile: str
     training: dict[str, Training]
     scaling: Outcome
+    repeats: Repeats
     decoding: pd.DataFrame
     decoding_facts: dict
     evidence: Evidence
@@ -53,13 +56,16 @@ def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True
     remedy, here = f"replication report --profile {profile}", folder / profile
     training = {setting: _training(setting, profile, here, remedy) for setting in SETTINGS}
     scaling = load_scaling(here, remedy)
+    repeats = load_repeats(beside(here, profile), remedy)
     decoding, decoding_facts = results.load(here, "decoding", remedy)
     if fresh:
         for setting, found in training.items():
             _check_source(found.facts, "runs", f"the copy task, setting {setting}", remedy)
         _check_source(scaling.facts, "benchmark", "the scaling benchmark", remedy)
+        _check_source(repeats.facts, "benchmark", "the repeats of its main question", remedy)
         _check_source(decoding_facts, "decoding_cost", "the cost of a token", remedy)
     _check_benchmark(scaling, profile, f"{remedy} --fresh")
+    _check_repeats(repeats, for_repeats(resolve_scaling(profile)), remedy)
     evidence = Evidence(
         {setting: found.runs for setting, found in training.items()},
         {setting: ORIGINS[setting]["steps"].published for setting in SETTINGS},
@@ -67,7 +73,7 @@ def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True
         decoding,
     )
     verdicts = judge(claims(), evidence)
-    return Run(profile, training, scaling, decoding, decoding_facts, evidence, verdicts)
+    return Run(profile, training, scaling, repeats, decoding, decoding_facts, evidence, verdicts)
 
 
 def _training(setting: str, profile: str, here: Path, remedy: str) -> Training:
@@ -96,11 +102,24 @@ def _check_benchmark(scaling: Outcome, profile: str, remedy: str) -> None:
             f"The scaling benchmark is not finished: {left} of {len(scaling.plan)} cells are left. "
             f"Go on with\n    replication run 04 --profile {profile}"
         )
-    stored, asked = scaling.facts["config"], as_json(resolve_scaling(profile))
+    what = f"scaling benchmark in results/{profile} was"
+    _check_config(scaling.facts, resolve_scaling(profile), what, remedy)
+
+
+def _check_repeats(repeats: Repeats, asked: Scaling, remedy: str) -> None:
+    if not all_runs(repeats.facts):
+        raise results.ResultsError(
+            f"Only {repeats.facts['runs']} runs of the crossover are done. Go on with\n    {remedy}"
+        )
+    _check_config(repeats.facts, asked, "repeats of the crossover were", remedy)
+
+
+def _check_config(facts: dict, scaling: Scaling, what: str, remedy: str) -> None:
+    stored, asked = facts["config"], as_json(scaling)
     if others := sorted(name for name in asked if stored.get(name) != asked[name]):
         raise results.ResultsError(
-            f"The scaling benchmark in results/{profile} was run with another {', '.join(others)} "
-            f"than the profile's. Measure the profile's with\n    {remedy}"
+            f"The {what} run with another {', '.join(others)} than the profile's. Measure the "
+            f"profile's with\n    {remedy}"
         )
 
 

@@ -1,6 +1,7 @@
 """The scaling benchmark as a whole: kept on disk, run from anywhere, and put into tables."""
 
-from replication.scaling.apart import WAYS, obtain
+from replication.scaling.apart import WAYS, obtain, obtain_repeats
+from replication.scaling.repeats import Repeats, load_repeats, run_repeats
 from replication.scaling.run import (
     Outcome,
     finished,
@@ -13,10 +14,14 @@ from replication.scaling.run import (
 __all__ = [
     "WAYS",
     "Outcome",
+    "Repeats",
     "finished",
     "is_stale",
+    "load_repeats",
     "load_scaling",
     "obtain",
+    "obtain_repeats",
+    "run_repeats",
     "run_scaling",
     "summary",
 ]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -18,6 +19,8 @@ from tqdm.auto import tqdm
 from replication import results
 from replication.config.validate import one_of
 from replication.measure import ALLOCATOR, machine, pick_device
+from replication.scaling.repeats import ROWS as REPEATS
+from replication.scaling.repeats import Repeats, all_runs, load_repeats, setting_name
 from replication.scaling.run import (
     PLAN,
     ROWS,
@@ -27,7 +30,7 @@ from replication.scaling.run import (
     is_whole,
     load_scaling,
 )
-from replication.scaling_config import resolve
+from replication.scaling_config import Scaling, for_repeats, repeated, resolve
 
 WAYS = ("auto", "saved", "fresh")
 RESTARTS = 9
@@ -101,17 +104,44 @@ def _differing(facts: dict, asked: dict) -> list[str]:
     return [name for name, value in asked.items() if stored.get(name) != value]
 
 
+def obtain_repeats(
+    folder: Path,
+    scaling: Scaling,
+    rows: str = "auto",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Repeats:
+    """The repeats of a benchmark's main question below ``folder``; ``rows`` as in ``obtain``."""
+    asked, folder = repeated(scaling), Path(folder).resolve()
+    place = folder / setting_name(for_repeats(scaling))
+    if not _repeats_usable(place, rows, as_json(for_repeats(scaling)) | _on(device, threads)):
+        words = asked | {"out": folder, "device": device, "threads": threads}
+        _check_end(*_apart(["crossover", *_typed(words)], subprocess.Popen.wait))
+    return load_repeats(place, MEASURE)
+
+
+def _repeats_usable(place: Path, rows: str, asked: dict) -> bool:
+    """Whether what is there may be used; saved rows always, and whatever is missing is told."""
+    if rows == "saved":
+        return True
+    if rows == "fresh" or not results.has(place, REPEATS):
+        return False
+    facts = load_repeats(place, MEASURE).facts
+    return all_runs(facts) and not is_stale(facts) and not _differing(facts, asked)
+
+
 # The process -------------------------------------------------------------------------------
 
 
 def _typed(words: dict) -> list[str]:
     """Options as they are typed; lists with commas, None not at all."""
     text = {
-        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        name: ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         for name, value in words.items()
         if value is not None
     }
-    return [word for name, value in text.items() for word in (f"--{name}", value)]
+    return [word for name, value in text.items() for word in (f"--{name}".replace("_", "-"), value)]
 
 
 def _measure(folder: Path, words: list[str]) -> None:
@@ -120,25 +150,29 @@ def _measure(folder: Path, words: list[str]) -> None:
     If the system kills it, most likely for want of memory, it is started again and goes on.
     """
     for _ in range(1 + RESTARTS):
-        code, said = _bench(folder, words)
+        code, said = _apart(["bench", "scaling", *words], lambda process: _watch(process, folder))
         if code != -signal.SIGKILL:
             break
         words = [word for word in words if word != "--again"]
+    _check_end(code, said)
+
+
+def _check_end(code: int, said: str) -> None:
     if code:
         trouble = said.strip().removeprefix("replication: ")
         raise results.ResultsError(trouble or f"The measurement ended with the code {code}.")
 
 
-def _bench(folder: Path, words: list[str]) -> tuple[int, str]:
-    """How the process ended, and what it said."""
-    command = [sys.executable, "-m", "replication", "bench", "scaling", *words]
+def _apart(words: list[str], watch: Callable[[subprocess.Popen], None]) -> tuple[int, str]:
+    """How a process of ``replication`` ended, and what it said."""
+    command = [sys.executable, "-m", "replication", *words]
     options = {"cwd": results.ROOT, "env": os.environ | ALLOCATOR, "stderr": subprocess.STDOUT}
     with (
         TemporaryFile("w+") as said,
         subprocess.Popen(command, stdout=said, **options) as process,
     ):
         try:
-            _watch(process, folder)
+            watch(process)
         except BaseException:
             process.send_signal(signal.SIGINT)
             raise

@@ -60,7 +60,7 @@ def run_scaling(
     there is forgotten when the new plan stands, not before.
     """
     with results.held(folder, ROWS):
-        now = _identity(scaling, device)
+        now = identity(scaling, device)
         if not results.has(folder, PLAN) or (again and not _goes_on(folder, now)):
             _begin(folder, prepare(scaling, device, memory_bytes), now)
         planned, facts = _resume(folder, now)
@@ -163,7 +163,7 @@ def as_json(scaling: Scaling) -> dict:
     return json.loads(json.dumps(asdict(scaling)))
 
 
-def _identity(scaling: Scaling, device: torch.device) -> dict:
+def identity(scaling: Scaling, device: torch.device) -> dict:
     facts = machine(device)
     return {
         "config": as_json(scaling),
@@ -190,19 +190,20 @@ def _goes_on(folder: Path, now: dict) -> bool:
     """Whether a run of the same was broken off there; what cannot be read was not."""
     try:
         planned, facts = results.load(folder, PLAN, "")
-        return not (_ended(planned, facts) or _differing(facts, now))
+        return not (_ended(planned, facts) or differing(facts, now))
     except (results.ResultsError, KeyError):
         return False
 
 
-def _differing(facts: dict, now: dict) -> list[str]:
+def differing(facts: dict, now: dict) -> list[str]:
+    """What sets a run apart from one that would begin now."""
     return [name for name in SAME if facts.get(name) != now[name]]
 
 
 def _resume(folder: Path, now: dict) -> tuple[pd.DataFrame, dict]:
     """The plan and its facts, after both and the rows were made to agree."""
     planned, facts = results.load(folder, PLAN, "replication bench scaling --again")
-    if differ := _differing(facts, now):
+    if differ := differing(facts, now):
         raise results.ResultsError(
             f"The run in {folder} had another {', '.join(differ)}, so it cannot stand for this "
             "one. Measure anew with --again (in a notebook: rows fresh), or choose another folder "

@@ -73,7 +73,12 @@ def has_tables(job: Job) -> bool:
     folder = results.RESULTS / profile
     if number == "03":
         return _has_training(folder / "copy_task", profile)
-    return number != "04" or results.has(folder, "scaling", "scaling_plan", "decoding")
+    return number != "04" or _has_benchmark(folder)
+
+
+def _has_benchmark(folder: Path) -> bool:
+    repeated = any(results.has(path, "repeats") for path in folder.glob("crossover/*"))
+    return repeated and results.has(folder, "scaling", "scaling_plan", "decoding")
 
 
 def _has_training(folder: Path, profile: str) -> bool:
