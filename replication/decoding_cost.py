@@ -7,7 +7,7 @@ for every token. Its rivals are softmax attention with a cache of keys and value
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise
 
 import pandas as pd
 import torch
@@ -23,6 +23,8 @@ LAYERS, WIDTH, HEADS = 8, 256, 8
 """The model of the paper's MNIST experiment (Sec. 4.2.1)."""
 TOKENS = 16
 """Tokens that are written at every length, so that the clock has something to measure."""
+Writer = tuple[Callable[[], Tensor], int]
+"""A call that writes tokens, and the bytes that it remembers."""
 CONTENDERS = ("linear", "softmax", "softmax-again")
 """The RNN; softmax with a cache; softmax that computes everything again."""
 
@@ -53,8 +55,10 @@ def of_profile(profile: str) -> Decoding:
 def measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
     """A row a repeat: contender, N, round, time_ms a token, state_bytes.
 
-    A contender whose call takes longer than allowed, or must be expected to, is left out from
-    that N on. One thread computes: the products of a single token are too small to share.
+    Every length has its turn in every round, so that what drifts between rounds leaves the ratio of
+    two lengths as it is. A contender whose call takes longer than allowed, or must be expected to,
+    is left out from that N on. One thread computes: the products of a single token are too small
+    to share.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -66,19 +70,26 @@ def measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
 
 
 def _rows(decoding: Decoding, device: torch.device) -> Iterator[dict]:
-    trials = {name: (1, 0.0) for name in CONTENDERS}
-    for N in tqdm(decoding.lengths, desc="decoding", unit="length", leave=False, disable=None):
-        trials = {name: (tried, time) for name, (tried, time) in trials.items()
-                  if time * N / tried <= decoding.call_seconds}  # fmt: skip
-        ready = {name: writer(name, N, device) for name in trials}
-        trials = {name: (N, seconds(run, device)) for name, (run, _) in ready.items()}
-        runs = [name for name, (_, time) in trials.items() if time <= decoding.call_seconds]
-        for i, name in product(range(decoding.rounds), runs):
-            run, state_bytes = ready[name]
+    ready = dict(_ready(decoding, device))
+    for i in tqdm(range(decoding.rounds), desc="decoding", unit="round", leave=False, disable=None):
+        for (name, N), (run, state_bytes) in ready.items():
             run()  # a model that writes has just written: its weights are in the cache
             time_ms = seconds(run, device) * 1e3 / tokens_of(name)
             yield {"contender": name, "N": N, "round": i, "time_ms": time_ms,
                    "state_bytes": state_bytes}  # fmt: skip
+
+
+def _ready(decoding: Decoding, device: torch.device) -> Iterator[tuple[tuple[str, int], Writer]]:
+    """The calls that are timed, by contender and length, each tried once."""
+    for name in CONTENDERS:
+        expected = 0.0
+        for before, N in pairwise((1, *decoding.lengths)):
+            if expected * N / before > decoding.call_seconds:
+                break
+            ready = writer(name, N, device)
+            expected = seconds(ready[0], device)
+            if expected <= decoding.call_seconds:
+                yield (name, N), ready
 
 
 def stack(attention: str, device: torch.device | str = "cpu") -> list[Layer]:
@@ -96,7 +107,7 @@ def tokens_of(name: str) -> int:
     return 1 if name == "softmax-again" else TOKENS
 
 
-def writer(name: str, N: int, device: torch.device) -> tuple[Callable[[], Tensor], int]:
+def writer(name: str, N: int, device: torch.device) -> Writer:
     """A call that writes tokens after N others at batch 1, and the bytes that it remembers."""
     layers = stack(name.removesuffix("-again"), device)
     if name == "softmax-again":

@@ -27,6 +27,12 @@ def test_a_row_is_a_repeat_of_a_contender_at_a_length():
     assert (rows.time_ms > 0).all()
 
 
+def test_every_length_has_its_turn_in_every_round():
+    rows = measure(Decoding((3, 5), 3, 60.0), CPU)
+    assert rows["round"].is_monotonic_increasing
+    assert rows.groupby("round")[["N", "contender"]].value_counts().eq(1).all()
+
+
 def test_the_state_has_the_same_bytes_after_any_number_of_tokens():
     D = WIDTH // HEADS
     for N in (1, 7, 100):

@@ -2,17 +2,17 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 
 from replication.claims.claim import Evidence, Verdict
 from replication.claims.outcome import by_answers, within
 from replication.convergence.rule import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
 from replication.crossover import Exponent, growth_exponent, measured_crossover
+from replication.crossover.rows import median_interval
 from replication.crossover.tables import ratios
 
 FEWEST_LENGTHS = 4
-LEVEL, RESAMPLES, SEED = 0.95, 2000, 0
+LEVEL = 0.95
 NAMES = {"time_ms": "time", "peak_bytes": "memory"}
 LABELS = {
     "linear": "linear attention", "softmax": "fused softmax", "softmax-textbook":
@@ -152,11 +152,6 @@ def constant_cost(evidence: Evidence, time: float, range: int) -> Verdict:
 
 
 def _growth_of(rows: pd.DataFrame, shortest: int, longest: int) -> tuple[float, float, float]:
-    """Median time at the longest over that at the shortest, rounds drawn with replacement."""
-    rng, medians, drawn = np.random.default_rng(SEED), [], []
-    for N in (shortest, longest):
-        times = rows.time_ms[rows.N == N].to_numpy()
-        medians.append(np.median(times))
-        drawn.append(np.median(rng.choice(times, (RESAMPLES, len(times))), axis=1))
-    low, high = np.quantile(drawn[1] / drawn[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(medians[1] / medians[0]), float(low), float(high)
+    """Time at the longest over that at the shortest, round by round: the median ratio."""
+    times = rows.pivot(index="round", columns="N", values="time_ms")
+    return median_interval((times[longest] / times[shortest]).to_numpy(), LEVEL)

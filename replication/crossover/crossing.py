@@ -54,10 +54,11 @@ def measured_crossover(
 
     cheaper = cells.levels[:, 0] < cells.levels[:, 1]
     crossings = int(np.count_nonzero(cheaper[1:] != cheaper[:-1]))
-    facts = _estimate(cells, estimate, level, resamples, seed)
     if quantity == TIME and len(by_run(rows)) > 1:
-        facts |= _over_runs(crossings_by_run(rows, contender, opponent), level)
-    return Measured(**facts, crossings=crossings)
+        found = _over_runs(crossings_by_run(rows, contender, opponent), level)
+    else:
+        found = _over_rounds(cells, estimate, level, resamples, seed)
+    return Measured(**_facts(cells, level), **found, crossings=crossings)
 
 
 def crossings_by_run(rows: pd.DataFrame, contender: str, opponent: str) -> np.ndarray:
@@ -100,8 +101,8 @@ def fitted_crossover(
 
     costs = np.exp(cells.levels)
     fits = tuple(weighted_fit(cells.N, costs[:, i], powers[i]) for i in (0, 1))
-    facts = _estimate(cells, estimate, level, resamples, seed)
-    return Fitted(**facts, powers=powers, fits=fits)
+    found = _over_rounds(cells, estimate, level, resamples, seed)
+    return Fitted(**_facts(cells, level), **found, powers=powers, fits=fits)
 
 
 def passing(N: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
@@ -142,22 +143,24 @@ def _lagrange(xs: np.ndarray, ys: np.ndarray, x: np.ndarray) -> np.ndarray:
     return total
 
 
-def _estimate(
+def _over_rounds(
     cells: Pair, estimate: Callable, level: float, resamples: int, seed: int
-) -> dict[str, object]:
+) -> dict[str, float | None]:
     """The estimate, and its percentile interval if there are rounds enough; counts have one."""
     low = high = None
     if cells.fewest_rounds >= FEWEST_ROUNDS:
         values = np.sort(estimate(cells.resampled(resamples, seed)))
         tail = int((1 - level) / 2 * resamples)
         low, high = float(values[tail]), float(values[-1 - tail])
+    return {"at": float(estimate(cells.levels[None])[0]), "low": low, "high": high}
+
+
+def _facts(cells: Pair, level: float) -> dict[str, object]:
+    """What was asked, and of which lengths the answer is."""
     return {
         "contender": cells.contender,
         "opponent": cells.opponent,
         "quantity": cells.quantity,
-        "at": float(estimate(cells.levels[None])[0]),
-        "low": low,
-        "high": high,
         "level": level,
         "shortest": int(cells.N[0]),
         "longest": int(cells.N[-1]),

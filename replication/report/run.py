@@ -7,12 +7,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from replication import results, sources
+from replication.answer import FUSED, LABELS, TEXTBOOK
 from replication.benchmark import measured
 from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
 from replication.config import ORIGINS, Experiment, resolve
 from replication.convergence import summarise
+from replication.crossover import Measured, measured_crossover
 from replication.scaling import Outcome, Repeats, finished, load_repeats, load_scaling
-from replication.scaling.repeats import all_runs, beside
+from replication.scaling.repeats import all_runs, beside, timed
 from replication.scaling.run import as_json
 from replication.scaling_config import Scaling, for_repeats
 from replication.scaling_config import resolve as resolve_scaling
@@ -123,6 +125,11 @@ def _check_config(facts: dict, scaling: Scaling, what: str, remedy: str) -> None
         )
 
 
+def main_crossover(run: Run, opponent: str) -> Measured:
+    """In time, of one causal layer, forward and backward: the median of several runs."""
+    return measured_crossover(timed(run.repeats), "linear", opponent)
+
+
 def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:
     """verdicts.json: every claim with its outcome, evidence and numbers, for machines."""
     path = folder / run.profile / "verdicts.json"
@@ -133,8 +140,16 @@ def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:
         }
         for claim in claims()
     }  # fmt: skip
-    results.write_whole(path, results.to_json({"profile": run.profile, "claims": found}))
+    crossovers = {name: main_crossover(run, name).sentence(LABELS) for name in (FUSED, TEXTBOOK)}
+    content = {"profile": run.profile, "claims": found, "crossovers": crossovers}
+    results.write_whole(path, results.to_json(content))
     return path
+
+
+def load_crossovers(profile: str, folder: Path = results.RESULTS) -> list[str]:
+    """What ``save_verdicts`` wrote of the main crossovers, a sentence each."""
+    path = folder / profile / "verdicts.json"
+    return list(json.loads(path.read_text())["crossovers"].values())
 
 
 def load_verdicts(profile: str, folder: Path = results.RESULTS) -> dict[str, dict] | None:

@@ -12,9 +12,8 @@ from replication.convergence.verdict import nats
 from replication.crossover import measured_crossover
 from replication.crossover.estimate import Crossover
 from replication.crossover.tables import brief
-from replication.report.run import Run, Training
+from replication.report.run import Run, Training, main_crossover
 from replication.report.words import duration, number
-from replication.scaling.repeats import timed
 from replication.train import new_model
 
 CELLS = {"supported": "**supported**", "not supported": "**not supported**"}
@@ -106,11 +105,6 @@ def _crossover(run: Run, kernel: str, opponent: str, rows: pd.DataFrame) -> dict
         "Kernel": KERNELS[kernel],
         "Against": OPPONENTS[opponent],
     } | {f"Less {title} from": brief(found[quantity]) for quantity, title in QUANTITIES.items()}
-
-
-def main_crossover(run: Run, opponent: str) -> Crossover:
-    """In time, of one causal layer, forward and backward: the median of several runs."""
-    return measured_crossover(timed(run.repeats), "linear", opponent)
 
 
 def main_memory(run: Run, opponent: str) -> Crossover:
