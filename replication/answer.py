@@ -7,6 +7,7 @@ import pandas as pd
 
 from replication.benchmark import measured
 from replication.crossover import Measured, measured_crossover
+from replication.crossover.crossing import crossings_by_run
 from replication.crossover.estimate import rounded
 from replication.scaling_config import Scaling
 
@@ -69,7 +70,7 @@ def _advice(time: Measured) -> str:
         return f"So take fused softmax below N = {rounded(low)} and linear attention above."
     shorter = f"take fused softmax below N = {rounded(low)}" if low else "for short N take either"
     above = f"above N = {rounded(high)}" if math.isfinite(high) else f"far above N = {time.longest}"
-    return f"So {shorter} and linear attention {above}; in between they hardly differ."
+    return f"So {shorter} and linear attention {above}; in between it differs from run to run."
 
 
 def _basis(rows: pd.DataFrame) -> str:
@@ -79,16 +80,22 @@ def _basis(rows: pd.DataFrame) -> str:
     text = f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]} in "
     text += f"{kept['run'].nunique()} runs of at least {fewest} rounds; of their crossovers the "
     text += "median is given, and the range as interval."
-    if skipped := sorted(rows.loc[rows["status"] == "skipped", "N"].unique()):
+    if skipped := sorted(_skipped(rows)["N"].unique()):
         text += " Some contenders were too dear for the budget at N = "
         text += f"{', '.join(map(str, skipped))}."
     return text
 
 
+def _skipped(rows: pd.DataFrame) -> pd.DataFrame:
+    """The cells that no run has measured, a row each."""
+    never = rows["status"].eq("skipped").groupby([rows["contender"], rows["N"]]).transform("all")
+    return rows[never].drop_duplicates(["contender", "N"])
+
+
 def as_dict(a: Answer) -> dict:
     """For scripts. JSON has no infinity: ``status`` says what a null stands for."""
-    cells = a.rows.drop_duplicates(["contender", "N", "status"])
-    skipped, noisy = (cells[cells["status"] == status] for status in ("skipped", "noisy"))
+    skipped = _skipped(a.rows)
+    noisy = a.rows[a.rows["status"] == "noisy"].drop_duplicates(["contender", "N"])
     return {
         "setting": {
             "mode": a.scaling.directions[0],
@@ -97,11 +104,18 @@ def as_dict(a: Answer) -> dict:
         },
         "machine": {"processor": a.processor, "threads": a.threads},
         "crossovers": [_crossover(crossover) for crossover in a.crossovers],
+        "runs": {r: _runs(a.rows, r) for r in (FUSED, TEXTBOOK)},
         "lengths": sorted(measured(a.rows)["N"].unique().tolist()),
         "noisy": noisy[["contender", "N"]].to_dict("records"),
         "skipped": skipped[["contender", "N", "reason"]].to_dict("records"),
         "paragraph": paragraph(a),
     }
+
+
+def _runs(rows: pd.DataFrame, opponent: str) -> list[float | None]:
+    """The crossover in time of every run."""
+    found = crossings_by_run(measured(rows), "linear", opponent).tolist()
+    return [at if math.isfinite(at) else None for at in found]
 
 
 def _crossover(c: Measured) -> dict:

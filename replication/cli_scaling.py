@@ -23,6 +23,8 @@ def add(commands) -> None:
                         "default: 60")  # fmt: skip
     parser.add_argument("--lengths", default=None, help="such as 64,128,256; default: 8 to 8192, "
                         "doubling")  # fmt: skip
+    parser.add_argument("--tokens", type=int, default=None, help="positions in a batch, which "
+                        "shrinks as 1/N; default: 1024")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="for scripts; default: a paragraph")
     parser.add_argument("--out", type=Path, default=results.RESULTS / "crossover",
                         help="where the setting's folder of rows goes; default: "
@@ -78,6 +80,7 @@ def _crossover(options: argparse.Namespace) -> int:
     scaling = for_crossover(
         options.seconds, heads=options.heads, head_dim=options.head_dim, dtype=options.dtype,
         directions=options.mode, causal=[options.causal], lengths=options.lengths,
+        tokens=options.tokens,
     )  # fmt: skip
     folder = options.out / setting_name(scaling)
     found = answer(scaling, *run_repeats(scaling, folder, _device(options)))

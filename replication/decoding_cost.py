@@ -56,9 +56,9 @@ def measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
     """A row a repeat: contender, N, round, time_ms a token, state_bytes.
 
     Every length has its turn in every round, so that what drifts between rounds leaves the ratio of
-    two lengths as it is. A contender whose call takes longer than allowed, or must be expected to,
-    is left out from that N on. One thread computes: the products of a single token are too small
-    to share.
+    two lengths as it is; the order turns round with each, so that none is always first. A contender
+    whose call takes longer than allowed, or must be expected to, is left out from that N on. One
+    thread computes: the products of a single token are too small to share.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -72,7 +72,8 @@ def measure(decoding: Decoding, device: torch.device) -> pd.DataFrame:
 def _rows(decoding: Decoding, device: torch.device) -> Iterator[dict]:
     ready = dict(_ready(decoding, device))
     for i in tqdm(range(decoding.rounds), desc="decoding", unit="round", leave=False, disable=None):
-        for (name, N), (run, state_bytes) in ready.items():
+        turns = list(ready.items())
+        for (name, N), (run, state_bytes) in turns if i % 2 else reversed(turns):
             run()  # a model that writes has just written: its weights are in the cache
             time_ms = seconds(run, device) * 1e3 / tokens_of(name)
             yield {"contender": name, "N": N, "round": i, "time_ms": time_ms,

@@ -115,14 +115,19 @@ PROFILES_OWN = {
     },
 }
 
-RUNS = 6
-"""Of ``replication crossover``: the fewest whose range holds their median with 95 %."""
+RUNS = 7
+"""Of ``replication crossover``: six are the fewest whose range holds their median with 95 %, and of
+an odd number the median is one of them, also where some do not cross."""
 CALIBRATION_SHARE = 0.2
 """The part of a crossover's time that is left to calibration and bookkeeping."""
-REPEATS_SHARE = 0.2
-"""What a profile spends on the repeats of its main question, beside the benchmark's time."""
-LONGEST_REPEATED = 2048
-"""Far above the crossovers seen so far; what is longer takes time from what decides."""
+REPEATS = {
+    "smoke": (doubling(3, 6), 10.0),
+    "quick": (doubling(6, 9), 70.0),
+    "reference": (doubling(5, 10), 560.0),
+    "paper": (doubling(5, 13), 3600.0),
+}
+"""Lengths and seconds of the runs that repeat a profile's main question: lengths around the
+crossovers seen so far, as what is far from one tells nothing about where it is."""
 
 CROSSOVER = {
     "profile": Choice("crossover", "not a profile of the report"),
@@ -158,21 +163,22 @@ def resolve(profile: str = "quick", **overrides: Any) -> Scaling:
 def for_crossover(seconds: float, **overrides: Any) -> Scaling:
     """One setting of one layer; ``RUNS`` runs of it take the time given."""
     each = seconds * (1 - CALIBRATION_SHARE) / RUNS
-    budget = {"seconds": Choice(each, ""), "cell_seconds": Choice(each / 4, "")}
+    budget = {"seconds": Choice(each, ""), "cell_seconds": Choice(each, "")}
     return _overridden(_scaling(CROSSOVER | budget), overrides)
 
 
-def repeated(scaling: Scaling) -> dict[str, Any]:
+def repeated(profile: str) -> dict[str, Any]:
     """What ``replication crossover`` is asked beside a benchmark: its main question, by options."""
-    lengths = tuple(N for N in scaling.lengths if N <= LONGEST_REPEATED)
-    same = {name: getattr(scaling, name) for name in ("heads", "head_dim", "dtype")}
-    lengths = lengths if len(lengths) > 1 else scaling.lengths
-    return same | {"lengths": lengths, "seconds": scaling.seconds * REPEATS_SHARE}
+    one_of("profile", profile, PROFILE_NAMES)
+    lengths, seconds = REPEATS[profile]
+    same = ("heads", "head_dim", "dtype", "tokens")
+    asked = {name: getattr(PROFILES[profile], name) for name in same}
+    return asked | {"lengths": lengths, "seconds": seconds}
 
 
-def for_repeats(scaling: Scaling) -> Scaling:
+def for_repeats(profile: str) -> Scaling:
     """What that measures in each run: by default it trains, with a mask."""
-    return for_crossover(**repeated(scaling), directions="training", causal=[True])
+    return for_crossover(**repeated(profile), directions="training", causal=[True])
 
 
 def _overridden(base: Scaling, overrides: dict[str, Any]) -> Scaling:

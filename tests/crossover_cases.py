@@ -44,7 +44,7 @@ def simulated(seed, rounds=10, sigma=0.05):
     return rows_of({"linear": LINEAR, "softmax": SOFTMAX}, noise=noise)
 
 
-def simulated_runs(seed, runs=6, rounds=6, sigma=0.05, drift=0.1):
+def simulated_runs(seed, runs=7, rounds=6, sigma=0.05, drift=0.1):
     """Runs in which the ratio drifts from length to length, the same for all rounds at one."""
     rng = np.random.default_rng(seed)
     costs, found = {"linear": LINEAR, "softmax": SOFTMAX}, []

@@ -207,6 +207,12 @@ def test_constant_cost_a_token(decoding, outcome):
     assert verdict("C4", decoding=decoding).outcome == outcome
 
 
+def test_what_slows_a_whole_round_is_no_growth_of_a_token():
+    rows = tokens(1.05)
+    slow = rows["round"].map(lambda i: 1 + 3 * (i % 2))
+    assert verdict("C4", decoding=rows.assign(time_ms=rows.time_ms * slow)).outcome == SUPPORTED
+
+
 # The file -------------------------------------------------------------------------------------
 
 

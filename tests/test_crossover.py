@@ -95,7 +95,7 @@ def test_memory_is_exact_and_has_no_interval():
 def test_few_rounds_give_no_interval():
     found = measured_crossover(simulated(6, rounds=4), "linear", "softmax")
     assert (found.low, found.high) == (None, None)
-    assert "(no interval: fewer than 6 rounds or runs)" in found.sentence()
+    assert "(no interval: too few rounds or runs for 95 %)" in found.sentence()
 
 
 def test_lengths_of_one_contender_alone_are_left_out():

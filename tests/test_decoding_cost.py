@@ -30,6 +30,8 @@ def test_a_row_is_a_repeat_of_a_contender_at_a_length():
 def test_every_length_has_its_turn_in_every_round():
     rows = measure(Decoding((3, 5), 3, 60.0), CPU)
     assert rows["round"].is_monotonic_increasing
+    first = rows.drop_duplicates("round").N
+    assert set(first) == {3, 5}
     assert rows.groupby("round")[["N", "contender"]].value_counts().eq(1).all()
 
 

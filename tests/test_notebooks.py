@@ -9,7 +9,7 @@ import pytest
 
 from replication import notebooks, results
 from replication.cli import main
-from replication.scaling import obtain
+from replication.scaling import obtain, obtain_repeats
 from replication.sources import hash_of
 
 SMALL = {
@@ -35,6 +35,7 @@ def test_a_notebook_runs_with_other_parameters(number, tmp_path):
         parameters["out"] = str(tmp_path / "results")
     if number == "05":  # which measures nothing itself
         obtain(tmp_path / "results" / "smoke", "smoke", threads=1)
+        obtain_repeats(tmp_path / "results" / "smoke", "smoke", threads=1)
     words = {n: v if isinstance(v, str) else json.dumps(v) for n, v in parameters.items()}
     typed = [x for name, text in words.items() for x in ("-p", name, text)]
     assert main(["run", number, *typed, "--out", str(tmp_path / "done.ipynb")]) == 0

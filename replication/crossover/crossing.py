@@ -9,7 +9,9 @@ In those simulations (repeats of 3 to 8 %, slow rounds, outliers) the 95 % inter
 94 to 99 % of runs; with 6 to 10 rounds they are rather too wide than too narrow.
 
 Drift needs runs. Where rows are of several, told apart by the column run, the measured crossover
-is the median of theirs, between order statistics: of six runs, the smallest and the largest.
+is the median of theirs, between order statistics: of seven runs, the smallest and the largest. They
+are compared at the lengths that all of them reached. This takes runs for independent; those that
+follow each other within minutes are so only in part.
 """
 
 from collections.abc import Callable
@@ -26,7 +28,15 @@ from replication.crossover.fits import (
     weighted_coefficients,
     weighted_fit,
 )
-from replication.crossover.rows import FEWEST_ROUNDS, TIME, Pair, by_run, median_interval, pair
+from replication.crossover.rows import (
+    FEWEST_ROUNDS,
+    TIME,
+    Pair,
+    by_run,
+    median_interval,
+    pair,
+    pairs_by_run,
+)
 
 RESAMPLES, SEED = 2000, 0
 NEIGHBOURS = 4
@@ -47,35 +57,36 @@ def measured_crossover(
 ) -> Measured:
     """Where the ratio contender / opponent passes 1 and stays below, between two lengths."""
     _check_bootstrap(level, resamples)
+    if quantity == TIME and len(by_run(rows)) > 1:
+        return _over_runs(rows, contender, opponent, level)
     cells = pair(rows, contender, opponent, quantity, fewest=2)
 
     def estimate(levels: np.ndarray) -> np.ndarray:
         return passing(cells.N, levels[..., 0] - levels[..., 1])
 
-    cheaper = cells.levels[:, 0] < cells.levels[:, 1]
-    crossings = int(np.count_nonzero(cheaper[1:] != cheaper[:-1]))
-    if quantity == TIME and len(by_run(rows)) > 1:
-        found = _over_runs(crossings_by_run(rows, contender, opponent), level)
-    else:
-        found = _over_rounds(cells, estimate, level, resamples, seed)
-    return Measured(**_facts(cells, level), **found, crossings=crossings)
+    found = _over_rounds(cells, estimate, level, resamples, seed)
+    return Measured(**_facts(cells, level), **found, crossings=_passes(cells.log_ratio))
+
+
+def _passes(log_ratio: np.ndarray) -> int:
+    """How often the cheaper one changes from one length to the next."""
+    cheaper = log_ratio < 0
+    return int(np.count_nonzero(cheaper[1:] != cheaper[:-1]))
 
 
 def crossings_by_run(rows: pd.DataFrame, contender: str, opponent: str) -> np.ndarray:
     """The crossover in time of each run for itself; 0 and infinity as in ``passing``."""
-    pairs = [pair(own, contender, opponent, TIME, fewest=2) for own in by_run(rows)]
-    return np.array([_crossing(p) for p in pairs])
+    cells = pairs_by_run(rows, contender, opponent)
+    return passing(cells[0].N, np.stack([run.log_ratio for run in cells]))
 
 
-def _crossing(cells: Pair) -> float:
-    return float(passing(cells.N, cells.levels[None, :, 0] - cells.levels[None, :, 1])[0])
-
-
-def _over_runs(crossings: np.ndarray, level: float) -> dict[str, float | None]:
+def _over_runs(rows: pd.DataFrame, contender: str, opponent: str, level: float) -> Measured:
     """The median run; without an interval where there are too few of them."""
-    at, low, high = median_interval(crossings, level)
-    known = not np.isnan(low)
-    return {"at": at, "low": low if known else None, "high": high if known else None}
+    cells = pairs_by_run(rows, contender, opponent)
+    at, low, high = median_interval(crossings_by_run(rows, contender, opponent), level)
+    ends = {"low": None, "high": None} if np.isnan(low) else {"low": low, "high": high}
+    typical = np.median([run.log_ratio for run in cells], axis=0)
+    return Measured(**_facts(cells[0], level), at=at, **ends, crossings=_passes(typical))
 
 
 def fitted_crossover(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from replication.crossover.fits import Fit, Powers, model_name
-from replication.crossover.rows import EXACT, FEWEST_ROUNDS
+from replication.crossover.rows import EXACT
 
 Labels = Mapping[str, str] | None
 """What to call the contenders in a sentence, where not by their names."""
@@ -70,7 +70,7 @@ class Crossover:
         if self.quantity in EXACT:
             return " (counted exactly: no interval)"
         if self.low is None:
-            return f" (no interval: fewer than {FEWEST_ROUNDS} rounds or runs)"
+            return f" (no interval: too few rounds or runs for {100 * self.level:g} %)"
         ends = [{0: below, math.inf: beyond}.get(N) or rounded(N) for N in (self.low, self.high)]
         return f" ({100 * self.level:g} % interval {' to '.join(dict.fromkeys(ends))})"
 

@@ -35,6 +35,11 @@ class Pair:
         return np.stack([paired_level(log) for log in self.logs])
 
     @property
+    def log_ratio(self) -> np.ndarray:
+        """[lengths]: of the contender's cost to its opponent's."""
+        return self.levels[:, 0] - self.levels[:, 1]
+
+    @property
     def fewest_rounds(self) -> int:
         return min(len(log) for log in self.logs)
 
@@ -99,6 +104,16 @@ def pair(
     wide = _by_round(shared, quantity)[[contender, opponent]]
     cells = {N: np.log(cell.to_numpy(float)) for N, cell in wide.groupby(level="N")}
     return Pair(contender, opponent, quantity, np.array([*cells], float), tuple(cells.values()))
+
+
+def pairs_by_run(rows: pd.DataFrame, contender: str, opponent: str) -> list[Pair]:
+    """Two contenders in every run, at the lengths that both reached in all runs; of times."""
+    both = rows[rows["contender"].isin([contender, opponent])]
+    reached = both.groupby(["run", "N"])["contender"].nunique().eq(2).groupby("N").sum()
+    shared = both[both["N"].isin(reached.index[reached == both["run"].nunique()])]
+    _checked(rows, (contender, opponent), TIME)
+    _check_lengths(shared["N"].nunique(), 2, f"both {contender} and {opponent} in every run")
+    return [pair(own, contender, opponent, TIME, fewest=2) for own in by_run(shared)]
 
 
 def series(

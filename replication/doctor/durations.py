@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 from replication import measure, results
 from replication.config import ORIGINS, PROFILE_NAMES, PROFILES, Numbers, Run
 from replication.scaling_config import PROFILES as SCALING
-from replication.scaling_config import REPEATS_SHARE
+from replication.scaling_config import REPEATS
 from replication.train import new_model
 
 
@@ -112,7 +112,7 @@ def _step(run: Run, costs: dict[str, np.ndarray]) -> float:
 
 def _line(profile: str, basis: Basis, slower: float) -> str:
     training = training_seconds(profile, basis) * slower
-    timing = SCALING[profile].seconds * (1 + REPEATS_SHARE)
+    timing = SCALING[profile].seconds + REPEATS[profile][1]
     return f"  {profile:10} training {_words(training):>12}, timing {_words(timing):>12}"
 
 

@@ -10,13 +10,14 @@ from replication import results, sources
 from replication.answer import FUSED, LABELS, TEXTBOOK
 from replication.benchmark import measured
 from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
+from replication.claims.costs import layer
 from replication.config import ORIGINS, Experiment, resolve
 from replication.convergence import summarise
 from replication.crossover import Measured, measured_crossover
 from replication.scaling import Outcome, Repeats, finished, load_repeats, load_scaling
-from replication.scaling.repeats import all_runs, beside, timed
+from replication.scaling.repeats import beside, timed
 from replication.scaling.run import as_json
-from replication.scaling_config import Scaling, for_repeats
+from replication.scaling_config import RUNS, Scaling, for_repeats
 from replication.scaling_config import resolve as resolve_scaling
 
 CLAIMS = results.ROOT / "paper" / "claims.yaml"
@@ -67,7 +68,7 @@ def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True
         _check_source(repeats.facts, "benchmark", "the repeats of its main question", remedy)
         _check_source(decoding_facts, "decoding_cost", "the cost of a token", remedy)
     _check_benchmark(scaling, profile, f"{remedy} --fresh")
-    _check_repeats(repeats, for_repeats(resolve_scaling(profile)), remedy)
+    _check_repeats(repeats, profile, f"{remedy} --fresh")
     evidence = Evidence(
         {setting: found.runs for setting, found in training.items()},
         {setting: ORIGINS[setting]["steps"].published for setting in SETTINGS},
@@ -108,12 +109,14 @@ def _check_benchmark(scaling: Outcome, profile: str, remedy: str) -> None:
     _check_config(scaling.facts, resolve_scaling(profile), what, remedy)
 
 
-def _check_repeats(repeats: Repeats, asked: Scaling, remedy: str) -> None:
-    if not all_runs(repeats.facts):
+def _check_repeats(repeats: Repeats, profile: str, remedy: str) -> None:
+    if repeats.runs < RUNS:
         raise results.ResultsError(
-            f"Only {repeats.facts['runs']} runs of the crossover are done. Go on with\n    {remedy}"
+            f"Of the {RUNS} runs of the crossover {repeats.runs} are done. Go on with"
+            f"\n    replication run 04 --profile {profile}"
         )
-    _check_config(repeats.facts, asked, "repeats of the crossover were", remedy)
+    what = f"repeats of the crossover in results/{profile} were"
+    _check_config(repeats.facts, for_repeats(profile), what, remedy)
 
 
 def _check_config(facts: dict, scaling: Scaling, what: str, remedy: str) -> None:
@@ -126,8 +129,14 @@ def _check_config(facts: dict, scaling: Scaling, what: str, remedy: str) -> None
 
 
 def main_crossover(run: Run, opponent: str) -> Measured:
-    """In time, of one causal layer, forward and backward: the median of several runs."""
-    return measured_crossover(timed(run.repeats), "linear", opponent)
+    """In time, of one causal layer, forward and backward: the median of several runs.
+
+    Where these do not cross, the benchmark's, which reaches more lengths.
+    """
+    found = measured_crossover(timed(run.repeats), "linear", opponent)
+    if found.status == "crosses":
+        return found
+    return measured_crossover(layer(run.evidence), "linear", opponent)
 
 
 def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -20,7 +20,7 @@ from replication import results
 from replication.config.validate import one_of
 from replication.measure import ALLOCATOR, machine, pick_device
 from replication.scaling.repeats import ROWS as REPEATS
-from replication.scaling.repeats import Repeats, all_runs, load_repeats, setting_name
+from replication.scaling.repeats import Repeats, beside, load_repeats
 from replication.scaling.run import (
     PLAN,
     ROWS,
@@ -30,7 +30,7 @@ from replication.scaling.run import (
     is_whole,
     load_scaling,
 )
-from replication.scaling_config import Scaling, for_repeats, repeated, resolve
+from replication.scaling_config import RUNS, for_repeats, repeated, resolve
 
 WAYS = ("auto", "saved", "fresh")
 RESTARTS = 9
@@ -79,12 +79,16 @@ def _on(device: str, threads: int | None) -> dict:
 
 def _saved(folder: Path, asked: dict) -> Outcome:
     outcome = load_scaling(folder, MEASURE)
-    if differing := _differing(outcome.facts, asked):
+    _check_same(folder, outcome.facts, asked)
+    return outcome
+
+
+def _check_same(folder: Path, facts: dict, asked: dict) -> None:
+    if differing := _differing(facts, asked):
         raise results.ResultsError(
             f"The rows in {folder} were measured with another {', '.join(differing)} than is "
             'asked for. Leave that to the rows, or measure: rows "fresh", in another folder.'
         )
-    return outcome
 
 
 def _found(folder: Path) -> tuple[pd.DataFrame, dict] | None:
@@ -106,29 +110,37 @@ def _differing(facts: dict, asked: dict) -> list[str]:
 
 def obtain_repeats(
     folder: Path,
-    scaling: Scaling,
+    profile: str,
     rows: str = "auto",
     *,
     device: str = "auto",
     threads: int | None = None,
 ) -> Repeats:
-    """The repeats of a benchmark's main question below ``folder``; ``rows`` as in ``obtain``."""
-    asked, folder = repeated(scaling), Path(folder).resolve()
-    place = folder / setting_name(for_repeats(scaling))
-    if not _repeats_usable(place, rows, as_json(for_repeats(scaling)) | _on(device, threads)):
-        words = asked | {"out": folder, "device": device, "threads": threads}
-        _check_end(*_apart(["crossover", *_typed(words)], subprocess.Popen.wait))
-    return load_repeats(place, MEASURE)
+    """The repeats of a profile's main question, beside its benchmark in ``folder``.
 
-
-def _repeats_usable(place: Path, rows: str, asked: dict) -> bool:
-    """Whether what is there may be used; saved rows always, and whatever is missing is told."""
+    ``rows`` is as in ``obtain``. What else a benchmark was given does not change them.
+    """
+    one_of("rows", rows, WAYS)
+    place, on = beside(Path(folder).resolve(), profile), _on(device, threads)
+    remedy = f'replication run 04 --profile {profile} (in a notebook: rows "auto")'
     if rows == "saved":
-        return True
-    if rows == "fresh" or not results.has(place, REPEATS):
+        found = load_repeats(place, remedy)
+        _check_same(place, found.facts, on)
+        return found
+    if rows == "fresh" or not _repeats_usable(place, as_json(for_repeats(profile)) | on):
+        words = repeated(profile) | {"out": place.parent, "device": device, "threads": threads}
+        typed = ["crossover", *_typed(words)]
+        _check_end(*_apart(typed, lambda process: _watch_runs(process, place)))
+    return load_repeats(place, remedy)
+
+
+def _repeats_usable(place: Path, asked: dict) -> bool:
+    """Whether all runs are there, of the present source, and what is asked for."""
+    if not results.has(place, REPEATS):
         return False
-    facts = load_repeats(place, MEASURE).facts
-    return all_runs(facts) and not is_stale(facts) and not _differing(facts, asked)
+    found = load_repeats(place)
+    whole = found.runs == RUNS and not is_stale(found.facts)
+    return whole and not _differing(found.facts, asked)
 
 
 # The process -------------------------------------------------------------------------------
@@ -181,15 +193,28 @@ def _apart(words: list[str], watch: Callable[[subprocess.Popen], None]) -> tuple
 
 
 def _watch(process: subprocess.Popen, folder: Path) -> None:
-    """A bar over the cells of the plan. It is read only when it has changed, so as not to disturb
-    what is timed; its provenance is written last."""
-    plan, seen = folder / f"{PLAN}.json", time.time()
+    """A bar over the cells of the plan."""
     with tqdm(desc="calibration", unit="cell", leave=False, disable=None) as bar:
-        while process.poll() is None:
-            time.sleep(PAUSE)
-            if (written := _written(plan)) > seen:
-                seen = written
-                _show(bar, _found(folder)[0]["status"])
+        for _ in _changes(process, folder / f"{PLAN}.json"):
+            _show(bar, _found(folder)[0]["status"])
+
+
+def _watch_runs(process: subprocess.Popen, place: Path) -> None:
+    """A bar over the runs."""
+    with tqdm(desc="run after run", total=RUNS, unit="run", leave=False, disable=None) as bar:
+        for _ in _changes(process, place / f"{REPEATS}.json"):
+            bar.update(load_repeats(place).runs - bar.n)
+
+
+def _changes(process: subprocess.Popen, path: Path) -> Iterator[None]:
+    """Whenever a provenance was written, which comes last, until the process ends. What it belongs
+    to is read only then, so as not to disturb what is timed."""
+    seen = time.time()
+    while process.poll() is None:
+        time.sleep(PAUSE)
+        if (written := _written(path)) > seen:
+            seen = written
+            yield
 
 
 def _written(path: Path) -> float:

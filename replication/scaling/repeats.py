@@ -14,12 +14,11 @@ import torch
 from tqdm.auto import tqdm
 
 from replication import results
-from replication.benchmark import measure_now, measured
-from replication.scaling.run import differing, identity
-from replication.scaling_config import RUNS, Scaling, for_repeats, resolve
+from replication.benchmark import measure_plan, measured, prepare, skipped_rows
+from replication.scaling.run import differing, give_back, identity, now_utc
+from replication.scaling_config import RUNS, Scaling, for_repeats
 
 ROWS = "repeats"
-MEASURE = "replication crossover"
 
 
 class Repeats(NamedTuple):
@@ -27,6 +26,10 @@ class Repeats(NamedTuple):
 
     rows: pd.DataFrame
     facts: dict
+
+    @property
+    def runs(self) -> int:
+        return self.rows["run"].nunique()
 
 
 def setting_name(scaling: Scaling) -> str:
@@ -38,28 +41,36 @@ def setting_name(scaling: Scaling) -> str:
 
 def beside(folder: Path, profile: str) -> Path:
     """Where the repeats of a profile's main question are, if ``folder`` has its benchmark."""
-    return folder / "crossover" / setting_name(for_repeats(resolve(profile)))
+    return folder / "crossover" / setting_name(for_repeats(profile))
 
 
 def run_repeats(scaling: Scaling, folder: Path, device: torch.device) -> Repeats:
-    """All runs of a question. Those of the same that were broken off there go on."""
+    """All runs of a question, by one plan. Those of the same that were broken off there go on."""
     with results.held(folder, ROWS):
         now = identity(scaling, device)
-        found, facts = _begun(folder, now)
+        begun = _begun(folder, now)
+        found = [own for _, own in begun.rows.groupby("run")] if begun else []
+        facts = begun.facts if begun else now | {"sessions": []}
+        facts["sessions"].append({"started": now_utc(), "load": now["machine"]["load"]})
+        planned = prepare(scaling, device).plan
         for run in tqdm(range(len(found), RUNS), unit="run", leave=False, disable=None):
-            found.append(measure_now(scaling, device).assign(run=run))
-            facts["runs"] = len(found)
+            found.append(_run(planned, scaling, device).assign(run=run))
+            facts["finished"] = now_utc()
             results.save(folder, ROWS, pd.concat(found, ignore_index=True), facts)
     return load_repeats(folder)
 
 
-def load_repeats(folder: Path, remedy: str = MEASURE) -> Repeats:
+def _run(planned: pd.DataFrame, scaling: Scaling, device: torch.device) -> pd.DataFrame:
+    rows = skipped_rows(planned)
+    for group, _ in measure_plan(planned, scaling, device):
+        rows += group
+        give_back()
+    return pd.DataFrame(rows)
+
+
+def load_repeats(folder: Path, remedy: str = "replication crossover") -> Repeats:
     rows, facts = results.load(folder, ROWS, remedy)
     return Repeats(rows.assign(reason=rows["reason"].astype(object).fillna("")), facts)
-
-
-def all_runs(facts: dict) -> bool:
-    return facts["runs"] == RUNS
 
 
 def timed(repeats: Repeats) -> pd.DataFrame:
@@ -67,12 +78,10 @@ def timed(repeats: Repeats) -> pd.DataFrame:
     return measured(repeats.rows)
 
 
-def _begun(folder: Path, now: dict) -> tuple[list[pd.DataFrame], dict]:
-    """The runs of the same that are there, if some are still missing; else none."""
+def _begun(folder: Path, now: dict) -> Repeats | None:
+    """The runs of the same that are there, if some are still missing."""
     try:
-        rows, facts = load_repeats(folder)
-        if not all_runs(facts) and not differing(facts, now):
-            return [own for _, own in rows.groupby("run")], facts
+        found = load_repeats(folder)
+        return found if found.runs < RUNS and not differing(found.facts, now) else None
     except (results.ResultsError, KeyError):
-        pass
-    return [], now
+        return None

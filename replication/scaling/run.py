@@ -65,7 +65,7 @@ def run_scaling(
             _begin(folder, prepare(scaling, device, memory_bytes), now)
         planned, facts = _resume(folder, now)
         if not _ended(planned, facts):
-            facts["sessions"].append({"started": _time(), "load": now["machine"]["load"]})
+            facts["sessions"].append({"started": now_utc(), "load": now["machine"]["load"]})
             _measure(folder, planned, facts, scaling, device)
         return load_scaling(folder)
 
@@ -80,7 +80,7 @@ def _measure(
         for rows, so_far in measure_plan(planned, scaling, device):
             results.append(folder / f"{ROWS}.csv", rows)
             _keep(folder, so_far, facts)
-            _give_back()
+            give_back()
     except BaseException:
         unmark(facts)
         results.save(folder, PLAN, so_far, facts)
@@ -94,7 +94,7 @@ def _keep(folder: Path, planned: pd.DataFrame, facts: dict) -> None:
     results.save(folder, PLAN, planned, facts)
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Return freed memory to the system before the next group.
 
     Within a group it is kept, so that no call waits for pages. But blocks of one length do not
@@ -177,7 +177,7 @@ def identity(scaling: Scaling, device: torch.device) -> dict:
 def _begin(folder: Path, prepared: Prepared, now: dict) -> None:
     """The plan comes last: without it there is no run."""
     _forget(folder)
-    facts = now | {"budget": prepared.budget._asdict(), "sessions": [], "started": _time()}
+    facts = now | {"budget": prepared.budget._asdict(), "sessions": [], "started": now_utc()}
     facts["predicted_seconds"] = _seconds(prepared.plan, "predicted")
     results.save(folder, CALIBRATION, prepared.calibration, facts)
     results.write_whole(folder / f"{ROWS}.json", results.to_json(facts))
@@ -226,7 +226,7 @@ def _resume(folder: Path, now: dict) -> tuple[pd.DataFrame, dict]:
 def _finish(folder: Path, planned: pd.DataFrame, facts: dict, device: torch.device) -> None:
     facts["gemm_flops_per_s"] = gemm_rate(device, repeats=3)
     facts["measured_seconds"] = _seconds(planned, "measured")
-    facts["finished"] = _time()
+    facts["finished"] = now_utc()
     results.write_whole(folder / f"{ROWS}.json", results.to_json(facts))
     results.save(folder, PLAN, planned, facts)
 
@@ -243,5 +243,5 @@ def _forget(folder: Path) -> None:
             (folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 
-def _time() -> str:
+def now_utc() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
