@@ -18,7 +18,7 @@ from replication.benchmark import (
 from replication.benchmark.limits import FEWEST_CALLS, FEWEST_ROUNDS
 from replication.benchmark.run import allowance
 from replication.contenders import Cell, runners
-from replication.crossover import estimate
+from replication.crossover import rows as crossover_rows
 from replication.measure import peak_bytes
 from replication.scaling_config import PROFILES, reasons, resolve
 
@@ -47,7 +47,7 @@ def test_all_is_planned_when_there_is_enough_of_everything():
 
 
 def test_the_fewest_rounds_are_enough_for_an_interval_of_the_crossover():
-    assert FEWEST_ROUNDS >= estimate.FEWEST_ROUNDS
+    assert FEWEST_ROUNDS >= crossover_rows.FEWEST_ROUNDS
 
 
 def test_what_needs_too_much_memory_is_skipped_and_says_so():

@@ -102,11 +102,11 @@ def test_a_process_that_is_killed_is_started_again_until_it_gets_through(tmp_pat
 def test_another_failure_is_told_and_not_repeated(tmp_path, monkeypatch):
     ends = []
 
-    def bench(folder, words):
+    def ended(words, watch):
         ends.append(words)
         return -signal.SIGTERM, ""
 
-    monkeypatch.setattr(apart, "_bench", bench)
+    monkeypatch.setattr(apart, "_apart", ended)
     with pytest.raises(results.ResultsError, match=r"ended with the code -15"):
         apart.obtain(tmp_path / "rows", "smoke")
     assert len(ends) == 1

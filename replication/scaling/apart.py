@@ -135,12 +135,13 @@ def obtain_repeats(
 
 
 def _repeats_usable(place: Path, asked: dict) -> bool:
-    """Whether all runs are there, of the present source, and what is asked for."""
-    if not results.has(place, REPEATS):
+    """Whether all runs are there, whole, of the present source, and what is asked for."""
+    try:
+        found = load_repeats(place)
+        whole = found.runs == RUNS and not is_stale(found.facts)
+        return whole and not _differing(found.facts, asked)
+    except (results.ResultsError, KeyError):  # not there, or damaged
         return False
-    found = load_repeats(place)
-    whole = found.runs == RUNS and not is_stale(found.facts)
-    return whole and not _differing(found.facts, asked)
 
 
 # The process -------------------------------------------------------------------------------

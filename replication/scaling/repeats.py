@@ -45,7 +45,7 @@ def beside(folder: Path, profile: str) -> Path:
 
 
 def run_repeats(scaling: Scaling, folder: Path, device: torch.device) -> Repeats:
-    """All runs of a question, by one plan. Those of the same that were broken off there go on."""
+    """All runs of a question. If some of the same were broken off there, the others follow."""
     with results.held(folder, ROWS):
         now = identity(scaling, device)
         begun = _begun(folder, now)
