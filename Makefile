@@ -45,7 +45,7 @@ test-readme: ## run every command of the README in a fresh clone of the last com
 lab: setup ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
-report: setup ## run what is missing and build the report: minutes (ARGS="--profile smoke": one)
+report: setup ## run what is missing and build the report: minutes (ARGS="--profile smoke": three)
 	$(BIN)/replication report $(ARGS)
 
 reference: setup ## the same in the profile that the published results are of: hours
