@@ -202,7 +202,7 @@ REFERENCES = {
     "linear": _linear,
     "lsh": _lsh,
 }
-"""By the names of ``replication.attention.ATTENTIONS``; (Q, K, V, causal) of one head."""
+"""By what the card of a mechanism names; (Q, K, V, causal) of one head."""
 
 
 def batched(name: str, Q, K, V, *, causal=False, key_lengths=None, **options) -> Tensor:

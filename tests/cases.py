@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from replication import reference
-from replication.attention import ATTENTIONS
+from replication.attention import mechanism, trained
 from replication.attention.lsh import random_rotations
 
 H, D, M = 2, 5, 7
@@ -22,8 +22,9 @@ SIZES = (1, 2, 63, 64, 65, 200)
 LSH = {"rounds": 2, "buckets": 8, "chunk": 8, "seed": 1}
 """Small enough that chunks and buckets matter at every size above 16."""
 
-NAMES = tuple(ATTENTIONS)
-WITH_KEYS = tuple(name for name in NAMES if not ATTENTIONS[name].shared_keys)
+NAMES = tuple(trained())
+"""Every mechanism that a model of ours can have, from its card."""
+WITH_KEYS = tuple(name for name in NAMES if not mechanism(name).shared_keys)
 
 
 class Case(NamedTuple):
@@ -48,7 +49,7 @@ class Case(NamedTuple):
     def defined(self, name: str) -> Tensor:
         """True at the queries that are no padding: [B, 1, N, 1]."""
         lengths = torch.tensor(self.lengths)
-        if not self.causal and name != "lsh":
+        if not self.causal and not mechanism(name).shared_keys:
             lengths = torch.full_like(lengths, self.N)
         return (torch.arange(self.N) < lengths[:, None])[:, None, :, None]
 
@@ -85,7 +86,7 @@ def solve(attend, case: Case, name: str, dtype=torch.float64, device="cpu", **op
 
 def expected(name: str, case: Case, phi: str = "elu_plus_one") -> Answer:
     """The answer of the reference."""
-    twin = next(n for n, f in reference.REFERENCES.items() if f is reference.REFERENCES[name])
+    twin = mechanism(name).reference or name
     shape = (case.N, case.L, case.causal)
     entries = [_entry(twin, *shape, b, length, phi) for b, length in enumerate(case.lengths)]
     return tuple(torch.cat(parts) for parts in zip(*entries, strict=True))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from cases import NAMES, WITH_KEYS
 
-from replication.attention import ATTENTIONS, lsh_attention
+from replication.attention import lsh_attention, mechanism
 
 N = 200
 FUTURES = {"other numbers": None, "nan": torch.nan, "inf": torch.inf, "-inf": -torch.inf}
@@ -26,7 +26,7 @@ def replaced(x, start, number=None):
 @pytest.mark.parametrize("future", FUTURES)
 @pytest.mark.parametrize("name", WITH_KEYS)
 def test_the_future_changes_nothing_in_the_past(name, future, start, QKV):
-    attend = ATTENTIONS[name]
+    attend = mechanism(name)
     before = attend(*QKV, causal=True)
     after = attend(*(replaced(x, start, FUTURES[future]) for x in QKV), causal=True)
     assert torch.equal(before[:, :, :start], after[:, :, :start])
@@ -37,7 +37,7 @@ def test_the_future_changes_nothing_in_the_past(name, future, start, QKV):
 @pytest.mark.parametrize("name", WITH_KEYS)
 def test_the_past_has_no_gradient_by_the_future(name, start, QKV):
     leaves = [x.requires_grad_() for x in QKV]
-    past = ATTENTIONS[name](*leaves, causal=True)[:, :, :start]
+    past = mechanism(name)(*leaves, causal=True)[:, :, :start]
     for gradient in torch.autograd.grad(past.square().sum(), leaves):
         assert (gradient[:, :, start:] == 0).all()
     assert (gradient[:, :, :start] != 0).any()
@@ -48,14 +48,14 @@ def test_the_past_has_no_gradient_by_the_future(name, start, QKV):
 @pytest.mark.parametrize("which", ["K", "V"])
 @pytest.mark.parametrize("name", WITH_KEYS)
 def test_a_bad_key_or_value_reaches_exactly_the_queries_that_see_it(name, which, j, number, QKV):
-    good = ATTENTIONS[name](*QKV, causal=True)
+    good = mechanism(name)(*QKV, causal=True)
     QKV["QKV".index(which)][1, 0, j, 2] = number
-    bad = ATTENTIONS[name](*QKV, causal=True)
+    bad = mechanism(name)(*QKV, causal=True)
     assert torch.equal(bad[0], good[0])
     assert torch.equal(bad[1, 1], good[1, 1])
     assert torch.equal(bad[1, 0, :j], good[1, 0, :j])
     assert bad[1, 0, j:].isnan().all()
-    everyone = ATTENTIONS[name](*QKV)
+    everyone = mechanism(name)(*QKV)
     assert everyone[1, 0].isnan().all()
     assert everyone[0].isfinite().all()
     assert everyone[1, 1].isfinite().all()
@@ -64,9 +64,9 @@ def test_a_bad_key_or_value_reaches_exactly_the_queries_that_see_it(name, which,
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", WITH_KEYS)
 def test_a_bad_query_spoils_its_own_row_alone(name, causal, QKV):
-    good = ATTENTIONS[name](*QKV, causal=causal)
+    good = mechanism(name)(*QKV, causal=causal)
     QKV[0][1, 0, 70, 2] = torch.nan
-    bad = ATTENTIONS[name](*QKV, causal=causal)
+    bad = mechanism(name)(*QKV, causal=causal)
     assert bad[1, 0, 70].isnan().all()
     bad[1, 0, 70] = good[1, 0, 70]
     assert torch.equal(bad, good)
@@ -78,12 +78,12 @@ def test_a_bad_query_spoils_its_own_row_alone(name, causal, QKV):
 def test_what_stands_in_padding_has_no_effect(name, causal, number, QKV):
     """On the values and gradients of all that is no padding; the gradients of padding are zero."""
     lengths = torch.tensor([N, 70])
-    shared = ATTENTIONS[name].shared_keys
+    shared = mechanism(name).shared_keys
     own = slice(70) if causal or shared else slice(None)
 
     def run(Q, K, V):
         leaves = [x.clone().requires_grad_() for x in ((Q, V) if shared else (Q, K, V))]
-        values = ATTENTIONS[name].attend(*leaves, causal=causal, key_lengths=lengths)
+        values = mechanism(name).attend(*leaves, causal=causal, key_lengths=lengths)
         loss = values[0].square().sum() + values[1, :, own].square().sum()
         return [values[0], values[1, :, own], *torch.autograd.grad(loss, leaves)]
 

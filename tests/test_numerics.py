@@ -7,11 +7,11 @@ from cases import NAMES, assert_all_near
 
 from replication import reference
 from replication.attention import (
-    ATTENTIONS,
     FEATURE_MAPS,
     elu_plus_one,
     linear_attention,
     linear_attention_step,
+    mechanism,
     relu,
     watch_denominators,
 )
@@ -50,10 +50,10 @@ def values_and_gradients(attend, *inputs, **options):
 @pytest.mark.parametrize("name", NAMES)
 def test_large_and_tiny_inputs_stay_finite(name, sign, causal):
     inputs = [SIGNS[sign](torch.randn(2, 2, 130, d)) for d in (5, 5, 7)]
-    assert ATTENTIONS[name](*(1e4 * x for x in inputs), causal=causal).isfinite().all()
+    assert mechanism(name)(*(1e4 * x for x in inputs), causal=causal).isfinite().all()
     for scale in (1e-4, LARGE[name]):
         scaled = [scale * x for x in inputs]
-        for x in values_and_gradients(ATTENTIONS[name], *scaled, causal=causal):
+        for x in values_and_gradients(mechanism(name), *scaled, causal=causal):
             assert x.isfinite().all()
 
 
@@ -72,7 +72,7 @@ def test_every_feature_map_stays_finite(phi, scale, sign, causal):
 @pytest.mark.parametrize("name", NAMES)
 def test_zeros_stay_finite(name, causal):
     inputs = [torch.zeros(1, 2, 70, d) for d in (5, 5, 7)]
-    for x in values_and_gradients(ATTENTIONS[name], *inputs, causal=causal):
+    for x in values_and_gradients(mechanism(name), *inputs, causal=causal):
         assert x.isfinite().all()
 
 
@@ -179,5 +179,5 @@ def test_memory_of_causal_linear_attention_grows_exactly_with_length():
 
 def test_the_meter_sees_the_matrix_of_textbook_softmax():
     """So that the bound above could be broken: N x N numbers are N / 64 sizes of V."""
-    bytes_, size_of_V = peak(1024, ATTENTIONS["softmax-textbook"])
+    bytes_, size_of_V = peak(1024, mechanism("softmax-textbook"))
     assert bytes_ > 1024 // 64 * size_of_V

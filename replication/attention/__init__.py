@@ -1,11 +1,13 @@
-"""Attention mechanisms: one a file, one call signature for all."""
+"""Attention mechanisms: one a file, with one call signature and a card for each.
 
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+A file in this folder that holds ``CARD`` or ``CARDS`` is a mechanism; there is no other list.
+"""
 
-from torch import Tensor
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
+from replication.attention.card import Contender, Look, Mechanism, Memory
 from replication.attention.feature_maps import (
     FEATURE_MAPS,
     FeatureMap,
@@ -13,48 +15,48 @@ from replication.attention.feature_maps import (
     polynomial_2,
     relu,
 )
+from replication.attention.frozen import FrozenLayers, FrozenStack, LayerWeights
+from replication.attention.kernels import Choice, available_kernel, choose_kernel
 from replication.attention.linear import (
     State,
     linear_attention,
     linear_attention_step,
+    linear_attention_step_,
     watch_denominators,
 )
 from replication.attention.lsh import lsh_attention
 from replication.attention.softmax import softmax_attention
+from replication.attention.softmax_tiled import softmax_attention_tiled
 
 
-class Mechanism(NamedTuple):
-    """How a model calls an attention mechanism, and what it can do."""
-
-    attend: Callable[..., Tensor]
-    """(Q, K, V, *, causal, key_lengths) -> V', or (Q, V, ...) if queries are the keys."""
-    shared_keys: bool = False
-    """Queries are keys: no projection for keys, no cross attention."""
-
-    def __call__(self, Q: Tensor, K: Tensor, V: Tensor, **options) -> Tensor:
-        return self.attend(Q, V, **options) if self.shared_keys else self.attend(Q, K, V, **options)
+@cache
+def mechanisms() -> dict[str, Mechanism]:
+    """Every card by its name, in the order of legends and tables."""
+    found = []
+    for file in (file for file in iter_modules(__path__) if not file.ispkg):
+        module = import_module(f"{__name__}.{file.name}")
+        found += getattr(module, "CARDS", None) or filter(None, [getattr(module, "CARD", None)])
+    return {card.name: card for card in sorted(found, key=lambda card: (card.order, card.name))}
 
 
-ATTENTIONS = {
-    "softmax": Mechanism(softmax_attention),
-    "softmax-textbook": Mechanism(partial(softmax_attention, fused=False)),
-    "linear": Mechanism(linear_attention),
-    "lsh": Mechanism(lsh_attention, shared_keys=True),
-}
-"""Every mechanism by name. A new one is one file, one entry here and its reference."""
+def mechanism(name: str) -> Mechanism:
+    """The card of this name."""
+    if name not in mechanisms():
+        raise ValueError(f"There is no attention {name!r}. Choose one of: {', '.join(trained())}.")
+    return mechanisms()[name]
 
-__all__ = [
-    "ATTENTIONS",
-    "FEATURE_MAPS",
-    "FeatureMap",
-    "Mechanism",
-    "State",
-    "elu_plus_one",
-    "linear_attention",
-    "linear_attention_step",
-    "lsh_attention",
-    "polynomial_2",
-    "relu",
-    "softmax_attention",
-    "watch_denominators",
-]
+
+def trained() -> list[str]:
+    """The names of those that a model of ours can have."""
+    return [name for name, card in mechanisms().items() if not card.is_peer]
+
+
+@cache
+def contenders() -> dict[str, Contender]:
+    """Every form in which a benchmark knows a mechanism, by its name, in order."""
+    return {form.name: form for card in mechanisms().values() for form in card.contenders()}
+
+
+def look_of(name: str) -> Look:
+    """The look of a contender or of a mechanism."""
+    return contenders()[name].look if name in contenders() else mechanism(name).look

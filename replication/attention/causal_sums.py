@@ -21,12 +21,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from replication.attention.feature_maps import FeatureMap
+from replication.attention.once import once
 
 CHUNK = 32
 """Positions in a chunk. With fewer there is less arithmetic, but more sums between chunks."""
+
+WHOLE = 3 * CHUNK
+"""Up to this length a sequence is one chunk: the order of Eq. (8), which needs no sums S."""
 
 TILE = 4096
 """Positions in a tile, over all its heads, where C = M = 64 and a buffer of it takes 1 MB."""
@@ -38,6 +41,11 @@ EPS = 1e-6
 """Added to every denominator, as in the authors' code; the paper's Eq. (8) has none."""
 
 
+def chunk_of(N: int) -> int:
+    """Positions in a chunk of a sequence of length N."""
+    return N if N <= WHOLE else CHUNK
+
+
 class Tile(NamedTuple):
     """A part of [B, H, N, ...]: some batch entries, some heads, a stretch of whole chunks."""
 
@@ -47,8 +55,8 @@ class Tile(NamedTuple):
 
     def chunks(self, x: Tensor) -> Tensor:
         """This part of x [B, H, N, F] as a view [n, b, h, c, F]: chunk by chunk."""
-        part = x[self]
-        return part.unflatten(2, (-1, min(CHUNK, part.shape[2]))).movedim(2, 0)
+        part, chunk = x[self], chunk_of(x.shape[2])
+        return part.unflatten(2, (-1, min(chunk, part.shape[2]))).movedim(2, 0)
 
 
 def tiles(Q: Tensor, V: Tensor, C: int) -> Iterator[Tile]:
@@ -59,13 +67,14 @@ def tiles(Q: Tensor, V: Tensor, C: int) -> Iterator[Tile]:
     memory than Q and V themselves.
     """
     (B, H, N, D), M = Q.shape, V.shape[-1]
+    chunk = chunk_of(N)
     positions = min(TILE, max(TILE // 4, B * H * N // 4)) * 64 // max(C, M)
-    rows = max(min(ROWS, positions // CHUNK), positions // N, 1)
+    rows = max(min(ROWS, positions // chunk), positions // N, 1)
     rows = min(rows, B * H) if V.device.type == "cpu" else B * H
     length = max(positions // rows, C * M // (D + M))
-    length = -(-length // CHUNK) * CHUNK
+    length = -(-length // chunk) * chunk
     batch, heads = max(1, rows // H), min(rows, H)
-    edges = sorted({*range(0, N, length), N // CHUNK * CHUNK, N})
+    edges = sorted({*range(0, N, length), N // chunk * chunk, N})
     for b in range(0, B, batch):
         for h in range(0, H, heads):
             for start, stop in pairwise(edges):
@@ -156,7 +165,7 @@ class CausalSums(torch.autograd.Function):
         return out, denominators, S
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx, G, _, R):
         """R [B, H, C, M + 1] sums phi(Q_j) w_j^T over later j; w is as in ``gradient``."""
         Q, K, V, out, denominators, hidden, *edges = ctx.saved_tensors

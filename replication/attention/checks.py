@@ -106,10 +106,15 @@ def confined(attend: Callable, Q: Tensor, K: Tensor, V: Tensor, causal: bool) ->
     finite, bad keys and values are taken out, and the queries that see them become NaN.
     """
     result, *rest = attend(Q, K, V)
-    if torch.isfinite(result.detach().sum(dtype=torch.float32)):
-        return result, *rest
+    if not torch.isfinite(result.detach().sum(dtype=torch.float32)):
+        result = without_bad(attend, Q, K, V, causal)
+    return result, *rest
+
+
+def without_bad(attend: Callable, Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> Tensor:
+    """The result where bad keys and values are taken out, and queries that see them are NaN."""
     bad_K, bad_V = (~torch.isfinite(x).all(-1, keepdim=True) for x in (K, V))
     clean = attend(Q, K.masked_fill(bad_K, 0), V.masked_fill(bad_V, 0))[0]
     bad = (bad_K | bad_V).squeeze(-1)
     sees_bad = bad.cummax(-1).values if causal else bad.any(-1, keepdim=True)
-    return clean.masked_fill(sees_bad.unsqueeze(-1), torch.nan), *rest
+    return clean.masked_fill(sees_bad.unsqueeze(-1), torch.nan)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from replication.attention.once import once
 
 
 class FeatureMap(NamedTuple):
@@ -40,7 +41,7 @@ class _Apply(torch.autograd.Function):
         return phi
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx, g):
         x, phi = ctx.saved_tensors
         return ctx.feature_map.pull_back(x, phi, g, torch.empty_like(x)), None

@@ -3,27 +3,24 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from replication.attention.causal_sums import CHUNK, EPS, CausalSums
+from replication.attention.card import Look, Mechanism, Memory
+from replication.attention.causal_sums import EPS, CausalSums, chunk_of
 from replication.attention.checks import (
     check_attention,
     check_features,
     confined,
     hidden_keys,
+    without_bad,
 )
+from replication.attention.compiled import CompiledSums, compiled_step, rows_dense
 from replication.attention.feature_maps import FeatureMap, elu_plus_one
-
-
-class State(NamedTuple):
-    """All that the RNN remembers, Eqs. (18) and (19). Its size does not depend on N."""
-
-    s: Float[Tensor, "B H C M"]
-    z: Float[Tensor, "B H C"]
+from replication.attention.kernels import choose_kernel
+from replication.attention.state import State, check_in_place, check_step
 
 
 class DenominatorRange:
@@ -66,6 +63,7 @@ def linear_attention(
     feature_map: Callable[[Tensor], Tensor] = elu_plus_one,
     state: State | None = None,
     return_state: bool = False,
+    kernel: str = "auto",
 ) -> Float[Tensor, "B H N M"] | tuple[Float[Tensor, "B H N M"], State]:
     """V'_i = phi(Q_i)^T S / phi(Q_i)^T Z, where S and Z sum phi(K_j) V_j^T and phi(K_j).
 
@@ -73,23 +71,17 @@ def linear_attention(
     O(N (D + M)) memory. ``state`` stands for keys that came before these: with
     ``return_state`` a prompt can be read at once and continued token by token, or a long
     sequence be fed in pieces. Keys from ``key_lengths`` on are padding. Sums are kept in
-    float32 if the inputs are of a half type.
+    float32 if the inputs are of a half type. ``kernel`` is "compiled", "pytorch", or "auto",
+    which takes the compiled one where it can: ``choose_kernel`` tells which and why.
     """
     check_attention(Q, K, V, causal)
     hidden = hidden_keys(key_lengths, K)
-    if hidden is not None:
-        K, V = K.masked_fill(hidden, 0), V.masked_fill(hidden, 0)
-    phi = feature_map
-    if not isinstance(phi, FeatureMap):
-        Q, K, phi = check_features(phi, Q), check_features(phi, K), identity
-        K = K if hidden is None else K.masked_fill(hidden, 0)
-    _check_state(state, (*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1]), V)
-    form = _causal if causal else _full
-    result, denominators, after = confined(
-        lambda q, k, v: form(q, k, v, hidden, phi, state, return_state), Q, K, V, causal
-    )
-    if phi is identity:
-        _check_denominators(denominators)
+    options = hidden, feature_map, state, return_state
+    if choose_kernel(Q, V, causal, feature_map, kernel).kernel == "compiled":
+        _check_state(state, (*Q.shape[:2], Q.shape[-1], V.shape[-1]), V)
+        result, denominators, after = _compiled(Q, K, V, key_lengths, *options)
+    else:
+        result, denominators, after = _by_pytorch(Q, K, V, causal, *options)
     if watch := _watching.get():
         watch.add(denominators)
     return (result, after) if return_state else result
@@ -108,19 +100,7 @@ def linear_attention_step(
     Time and memory do not depend on how many tokens came before. ``None`` is the state before
     the first token, Eqs. (16) and (17). The state that came is left as it was.
     """
-    if isinstance(v, State):
-        raise TypeError("The state comes first: linear_attention_step(state, q, k, v).")
-    if not q.ndim == k.ndim == v.ndim == 3:
-        raise ValueError(
-            f"A step takes one token, [batch, heads, features], but q has shape {list(q.shape)}, "
-            f"k {list(k.shape)}, v {list(v.shape)}. Use linear_attention for many at once."
-        )
-    if q.shape != k.shape or k.shape[:2] != v.shape[:2] or not q.dtype == k.dtype == v.dtype:
-        raise ValueError(
-            f"q {list(q.shape)} {q.dtype}, k {list(k.shape)} {k.dtype} and v {list(v.shape)} "
-            f"{v.dtype} do not belong together. Give q and k one shape, and all of them one batch, "
-            "one number of heads and one type."
-        )
+    check_step(state, q, k, v)
     dtype = _sum_dtype(v)
     q, k, value = feature_map(q.to(dtype)), feature_map(k.to(dtype)), v.to(dtype)
     _check_state(state, (*k.shape, v.shape[-1]), v)
@@ -129,7 +109,36 @@ def linear_attention_step(
         state = State(k1 * value.unsqueeze(-2), k)
     else:
         state = State(torch.addcmul(state.s, k1, value.unsqueeze(-2)), state.z + k)
+    if not isinstance(feature_map, FeatureMap):
+        _check_denominators(torch.linalg.vecdot(q, state.z))
     return read(state, q).to(v.dtype), state
+
+
+def linear_attention_step_(
+    state: State,
+    q: Float[Tensor, "B H D"],
+    k: Float[Tensor, "B H D"],
+    v: Float[Tensor, "B H M"],
+    *,
+    kernel: str = "auto",
+) -> Float[Tensor, "B H M"]:
+    """The same step with phi = elu + 1, where the state is changed in place: for generation.
+
+    The state is zero before the first token, and without gaps in memory. No gradients.
+    """
+    check_step(state, q, k, v)
+    _check_state(state, (*k.shape, v.shape[-1]), v)
+    check_in_place(state, q, k, v)
+    if choose_kernel(q, v, True, elu_plus_one, kernel, "tokens").kernel == "compiled":
+        result, denominators = compiled_step(*state, q, k, v)
+        if watch := _watching.get():
+            watch.add(denominators)
+        return result
+    dtype = _sum_dtype(v)
+    q, k, value = elu_plus_one(q.to(dtype)), elu_plus_one(k.to(dtype)), v.to(dtype)
+    state.s.addcmul_(k.unsqueeze(-1), value.unsqueeze(-2))
+    state.z.add_(k)
+    return read(state, q).to(v.dtype)
 
 
 def read(state: State, q: Float[Tensor, "B H C"]) -> Float[Tensor, "B H M"]:
@@ -138,6 +147,47 @@ def read(state: State, q: Float[Tensor, "B H C"]) -> Float[Tensor, "B H M"]:
     if watch := _watching.get():
         watch.add(denominator)
     return (q.unsqueeze(-2) @ state.s).squeeze(-2) / denominator
+
+
+def _compiled(Q, K, V, key_lengths, hidden, phi, state, return_state) -> tuple:
+    """Causal attention by the compiled kernel, which sees neither padding nor a mask."""
+    N = torch.full(Q.shape[:1], Q.shape[2])
+    lengths = N if key_lengths is None else torch.as_tensor(key_lengths, dtype=torch.int64)
+    start = (None, None) if state is None else (x.contiguous() for x in state)
+    options = *start, lengths.contiguous(), return_state
+
+    def attend(*tensors):
+        result, denominators, finite, *after = CompiledSums.apply(
+            *map(rows_dense, tensors), *options
+        )
+        return result, denominators, State(*after) if return_state else None, finite
+
+    result, denominators, after, finite = attend(Q, K, V)
+    if not finite:
+        K, V = _masked(hidden, K, V)
+        result = without_bad(attend, Q, K, V, causal=True)
+    return result, denominators, after
+
+
+def _by_pytorch(Q, K, V, causal, hidden, phi, state, return_state) -> tuple:
+    """Either form, for any type, device and feature map."""
+    K, V = _masked(hidden, K, V)
+    if not isinstance(phi, FeatureMap):
+        Q, K, phi = check_features(phi, Q), check_features(phi, K), identity
+        (K,) = _masked(hidden, K)
+    _check_state(state, (*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1]), V)
+    form = _causal if causal else _full
+    found = confined(
+        lambda q, k, v: form(q, k, v, hidden, phi, state, return_state), Q, K, V, causal
+    )
+    if phi is identity:
+        _check_denominators(found[1])
+    return found
+
+
+def _masked(hidden: Tensor | None, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Zeros in place of what is hidden."""
+    return tensors if hidden is None else tuple(x.masked_fill(hidden, 0) for x in tensors)
 
 
 def _full(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, State]:
@@ -157,7 +207,7 @@ def _causal(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, 
     joined, dtype = None, _sum_dtype(V)
     if state is not None:
         joined = torch.cat((state.s, state.z.unsqueeze(-1)), -1)
-    elif return_state or V.shape[2] > CHUNK:
+    elif return_state or chunk_of(V.shape[2]) < V.shape[2]:
         joined = V.new_zeros(*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1] + 1, dtype=dtype)
     result, denominators, joined = CausalSums.apply(Q, K, V, joined, phi, hidden, dtype)
     after = None if joined is None else State(joined[..., :-1], joined[..., -1])
@@ -200,3 +250,46 @@ def _check_denominators(denominators: Tensor) -> None:
             f"The feature map gave a denominator of {low.item():.3g}. phi(q)^T phi(k) must not be "
             "negative (paper, Sec. 3.2). Use a map with non-negative features, like elu_plus_one."
         )
+
+
+# The memory of a model, updated in place ----------------------------------------------------------
+
+
+def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> State:
+    """Eqs. (16) and (17)."""
+    return State(like.new_zeros(batch, heads, size, size), like.new_zeros(batch, heads, size))
+
+
+def _put(memory: State, position: int, k: Tensor, v: Tensor) -> None:
+    """Eqs. (18) and (19)."""
+    k = elu_plus_one(k)
+    memory.s.addcmul_(k.unsqueeze(-1), v.unsqueeze(-2))
+    memory.z.add_(k)
+
+
+def _look(memory: State, q: Float[Tensor, "B H D"], length: int) -> Float[Tensor, "B H M"]:
+    """Eq. (20), without what follows attention."""
+    return read(memory, elu_plus_one(q))
+
+
+def _gather(K: Float[Tensor, "B H N D"], V: Float[Tensor, "B H N M"]) -> State:
+    k = elu_plus_one(K)
+    return State(k.mT @ V, k.sum(-2))
+
+
+def _nbytes(memory: State, N: int) -> int:
+    return sum(part.numel() * part.element_size() for part in memory)
+
+
+PLAIN = Look("linear, by PyTorch", "our kernel by PyTorch", "#56a0d3", "h", (0, (4, 1)), True)
+
+CARD = Mechanism(
+    name="linear",
+    attend=linear_attention,
+    look=(LOOK := Look("linear", "linear attention", "#0173b2", "o", "-")),
+    variants={"linear": ({}, LOOK), "linear-pytorch": ({"kernel": "pytorch"}, PLAIN)},
+    time_power=1,
+    memory_power=1,
+    memory=Memory("state", _begin, _put, _look, _gather, _nbytes),
+    order=10,
+)

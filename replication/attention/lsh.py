@@ -14,8 +14,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from replication.attention.card import Look, Mechanism, shade
 from replication.attention.checks import check_tensors, confined, hidden_keys
 
+CHUNK = 32
+"""Positions in a chunk, as in the authors' copy task."""
 SELF = -1e5
 """Added to the score of a position with itself: chosen only where there is no other."""
 
@@ -28,7 +31,7 @@ def lsh_attention(
     key_lengths: Int[Tensor, " B"] | None = None,
     rounds: int = 4,
     buckets: int = 64,
-    chunk: int = 32,
+    chunk: int = CHUNK,
     seed: int = 0,
 ) -> Float[Tensor, "B H N M"]:
     """Softmax attention over the keys Q_j / |Q_j| that share a chunk with the query.
@@ -142,3 +145,32 @@ def _check_settings(Q: Tensor, V: Tensor, rounds: int, buckets: int, chunk: int)
             raise ValueError(f"{name}={value} is too small. Choose at least {least}.")
     if buckets % 2:
         raise ValueError(f"buckets={buckets} is odd, but a bucket is a direction or its opposite.")
+
+
+GREEN = "#029e73"
+
+
+def _variant(rounds: int, marker: str, lighter: float) -> tuple[dict, Look]:
+    label = f"LSH, {rounds} round{'s' * (rounds > 1)}"
+    words = f"LSH with {rounds} round{'s' * (rounds > 1)}"
+    look = Look(label, words, shade(GREEN, lighter), marker, "-.", fine=rounds != 4)
+    return {"rounds": rounds}, look
+
+
+CARD = Mechanism(
+    name="lsh",
+    attend=lsh_attention,
+    look=Look("LSH", "LSH attention", GREEN, "^", "-."),
+    time_power=1,
+    memory_power=1,
+    shared_keys=True,
+    cross_attention="softmax",
+    seeded=True,
+    variants={
+        "lsh-1": _variant(1, "^", 0.5),
+        "lsh-4": _variant(4, "v", 0.0),
+        "lsh-8": _variant(8, "<", -0.4),
+    },
+    block=CHUNK,
+    order=40,
+)

@@ -1,10 +1,14 @@
 """Softmax attention, Eq. (2): the baseline, as a textbook writes it and as PyTorch fuses it."""
 
+from functools import partial
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from replication.attention.card import Look, Mechanism, Memory
 from replication.attention.checks import check_attention, confined, hidden_keys
 
 
@@ -60,3 +64,54 @@ def _fused(Q: Tensor, K: Tensor, V: Tensor, visible: Tensor | None, causal: bool
         Q, K, V, attn_mask=visible, is_causal=causal and visible is None, scale=D**-0.5
     )
     return result[..., :M]
+
+
+class Cache(NamedTuple):
+    """Keys and values, with room for all positions."""
+
+    k: Float[Tensor, "B H L D"]
+    v: Float[Tensor, "B H L M"]
+
+
+def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> Cache:
+    return Cache(*(like.new_zeros(batch, heads, length, size) for _ in range(2)))
+
+
+def _put(memory: Cache, position: int, k: Tensor, v: Tensor) -> None:
+    memory.k[:, :, position], memory.v[:, :, position] = k, v
+
+
+def _look(memory: Cache, q: Float[Tensor, "B H D"], length: int) -> Float[Tensor, "B H M"]:
+    """Softmax attention of one query, Eq. (2)."""
+    k, v = memory.k[:, :, :length], memory.v[:, :, :length]
+    return F.scaled_dot_product_attention(q.unsqueeze(2), k, v).squeeze(2)
+
+
+def _nbytes(memory: Cache, N: int) -> int:
+    return sum(part[:, :, :N].numel() * part.element_size() for part in memory)
+
+
+CACHE = Memory("cache", _begin, _put, _look, Cache, _nbytes)
+"""The paper's "stateful softmax" (its supplement): it grows with every token."""
+
+CARDS = (
+    Mechanism(
+        name="softmax",
+        attend=softmax_attention,
+        look=Look("softmax, fused", "fused softmax", "#de8f05", "s", "--"),
+        time_power=2,
+        memory_power=1,
+        memory=CACHE,
+        order=20,
+    ),
+    Mechanism(
+        name="softmax-textbook",
+        attend=partial(softmax_attention, fused=False),
+        look=Look("softmax, textbook", "textbook softmax", "#7f2704", "D", ":"),
+        time_power=2,
+        memory_power=2,
+        reference="softmax",
+        memory=CACHE,
+        order=30,
+    ),
+)
