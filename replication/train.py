@@ -1,68 +1,85 @@
-"""Training: a run goes in, rows come out, and nothing that was done is lost.
+"""Training: a model, a task and numbers go in, rows come out, and nothing that was done is lost.
 
 Everything random is derived from the seed and the step: the weights, the data, dropout. So
-a run that is stopped at any moment and called again goes on from its last checkpoint and
-ends with the same bits, on the same machine with the same number of threads.
+a run that is stopped at any moment and called again resumes at its last checkpoint and ends
+with the same bits, on the same machine with the same number of threads.
 """
 
+import hashlib
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from io import BytesIO
 from os import PathLike
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from replication.attention import watch_denominators
-from replication.checkpoint import Checkpoint, CheckpointError, CheckpointFile
-from replication.config import Run
-from replication.model import MODELS, Sizes
-from replication.tasks import TASKS, Batch, hashed
+from replication.store import StoreError, write_whole
+
+
+@runtime_checkable
+class Run(Protocol):
+    """The numbers of one run, a frozen dataclass: name, seed, steps, batch_size, lr (times lr_drop
+    after lr_drop_after updates), betas, eps, weight_decay, clip, eval_every, eval_batches, threads,
+    device. A checkpoint belongs to the run that has the same ones."""
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What is learnt."""
+
+    def batch(self, stream: str, seed: int, step: int, size: int) -> Any:
+        """Inputs and targets, of the stream "train" or "evaluate"; can be moved by ``.to``."""
+
+    def loss(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """What is to become small, and the share of right predictions."""
+
+    def evaluate(self, model: nn.Module, batch_size: int, batches: int) -> dict[str, float]:
+        """How good the model is on what training can never draw: columns of its rows."""
 
 
 class Outcome(NamedTuple):
-    """What a run left behind."""
+    """What a run left: rows, one a step; evaluations; and why it stopped early, if it did."""
 
     model: nn.Module
     rows: list[dict]
-    """One a step: step, loss, accuracy, grad_norm, denominators, lr, seconds."""
     evaluations: list[dict]
-    """One an evaluation: step, eval_loss, token_accuracy, exact_match."""
     failure: str | None
-    """Why the run stopped early; None if it did not."""
 
 
 def train(
-    run: Run,
-    checkpoint: str | PathLike | None = None,
-    *,
-    checkpoint_every: int = 100,
-    progress: bool = True,
-) -> Outcome:
-    """Train one model, going on from the file ``checkpoint`` if it exists.
+    model: nn.Module, task: Task, run: Run, checkpoint: str | PathLike | None = None, *,
+    checkpoint_every: int = 100, progress: bool = True,
+) -> Outcome:  # fmt: skip
+    """Train a model, resuming at the file ``checkpoint`` if it exists.
 
     A loss or gradient that is not finite ends the run before it spoils the weights; what was
     measured is kept and ``failure`` says what was seen.
     """
-    with _alone(run):
-        training, file = Training(run), checkpoint and CheckpointFile(checkpoint)
-        if file and file.exists():
-            training.restore(file.load(run))
+    with _undisturbed(run):
+        training = Training(model, task, run)
+        if checkpoint and Path(checkpoint).exists():
+            training.restore(checkpoint)
         else:
             training.evaluate()
-        with progress_bar(run, training.step, progress) as bar:
-            while training.goes_on():
+        quiet = None if progress else True
+        with tqdm(total=run.steps, initial=training.step, desc=run.name, unit="step", leave=False,
+                  disable=quiet) as bar:  # fmt: skip
+            while training.is_open():
                 row = training.advance()
                 seen = f"loss {row['loss']:.3g}, accuracy {row['accuracy']:.1%}"
                 bar.set_postfix_str(seen, refresh=False)
                 bar.update()
-                if file and (training.step % checkpoint_every == 0 or not training.goes_on()):
-                    file.save(training.snapshot())
+                if checkpoint and (training.step % checkpoint_every == 0 or not training.is_open()):
+                    training.save(checkpoint)
     if training.failure:
         warnings.warn(training.failure, stacklevel=2)
     return Outcome(training.model, training.rows, training.evaluations, training.failure)
@@ -71,34 +88,35 @@ def train(
 class Training:
     """A run between two steps."""
 
-    def __init__(self, run: Run):
-        self.run, self.device = run, torch.device(run.device)
-        self.task = TASKS[run.setting](run.length, run.symbols)
-        self.model = new_model(run).to(self.device)
-        self.optimiser = torch.optim.RAdam(
+    def __init__(self, model: nn.Module, task: Task, run: Run):
+        self.run, self.task, self.device = run, task, torch.device(run.device)
+        self.model = model.to(self.device)
+        self.optimiser = OPTIMISERS[getattr(run, "optimiser", "radam")](
             self.model.parameters(), lr=run.lr, betas=run.betas, eps=run.eps,
             weight_decay=run.weight_decay, decoupled_weight_decay=True, foreach=True,
         )  # fmt: skip
         self.step, self.failure = 0, None
         self.rows, self.evaluations = [], []
 
-    def goes_on(self) -> bool:
+    def is_open(self) -> bool:
         return self.step < self.run.steps and self.failure is None
 
     def advance(self) -> dict:
         """One update; the row that describes it."""
         start, self.step = time.perf_counter(), self.step + 1
         torch.manual_seed(hashed("dropout", self.run.seed, self.step))
-        lr = self._set_lr()
+        self.optimiser.param_groups[0]["lr"] = lr = self._lr()
         batch = self.task.batch("train", self.run.seed, self.step, self.run.batch_size)
+        self.model.train()
+        self.optimiser.zero_grad()
         with watch_denominators() as seen:
-            loss, accuracy = self._backward(batch.to(self.device))
+            loss, accuracy = self.task.loss(self.model, batch.to(self.device))
+            loss.backward()
         grad_norm = clip_each(self.model, self.run.clip).item()
-        row = {"step": self.step, "loss": loss.item(), "accuracy": accuracy.item()}
-        row |= {"grad_norm": grad_norm, "lr": lr}
-        used = seen.smallest <= seen.largest
-        row["smallest_denominator"] = seen.smallest if used else None
-        row["largest_denominator"] = seen.largest if used else None
+        ends = (seen.smallest, seen.largest) if seen.smallest <= seen.largest else (None, None)
+        row = {"step": self.step, "loss": loss.item(), "accuracy": accuracy.item(),
+               "grad_norm": grad_norm, "lr": lr,
+               "smallest_denominator": ends[0], "largest_denominator": ends[1]}  # fmt: skip
         self.rows.append(row)
         if math.isfinite(row["loss"]) and math.isfinite(grad_norm):
             self.optimiser.step()
@@ -110,82 +128,91 @@ class Training:
         return row
 
     def evaluate(self) -> None:
-        found = evaluate(self.model, self.task, self.run.batch_size, self.run.eval_batches)
+        found = self.task.evaluate(self.model, self.run.batch_size, self.run.eval_batches)
         self.evaluations.append({"step": self.step, **found})
 
-    def _set_lr(self) -> float:
-        """lr, and lr x lr_drop from the update after ``lr_drop_after`` on."""
-        dropped = self.step > self.run.lr_drop_after
-        lr = self.run.lr * self.run.lr_drop if dropped else self.run.lr
-        self.optimiser.param_groups[0]["lr"] = lr
-        return lr
+    def _lr(self) -> float:
+        """lr, and lr x lr_drop from the update after ``lr_drop_after`` on, or by every plateau."""
+        drops = int(self.step > self.run.lr_drop_after)
+        if patience := getattr(self.run, "plateau", None):
+            drops = plateaus([one["eval_loss"] for one in self.evaluations], patience)
+        return self.run.lr * self.run.lr_drop**drops if drops else self.run.lr
 
-    def _backward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        self.model.train()
-        self.optimiser.zero_grad()
-        logits, targets = self.model(*batch.inputs)[batch.mask], batch.targets[batch.mask]
-        loss = F.cross_entropy(logits, targets)
-        loss.backward()
-        return loss.detach(), (logits.detach().argmax(-1) == targets).float().mean()
+    def save(self, path: str | PathLike) -> None:
+        """Write a checkpoint, after the hash of its content. Random numbers need none."""
+        saved = {"run": asdict(self.run)} | {name: getattr(self, name) for name in STATE}
+        torch.save(saved | {name: getattr(self, name).state_dict() for name in PARTS},
+                   buffer := BytesIO())  # fmt: skip
+        content = buffer.getvalue()
+        write_whole(Path(path), hashlib.sha256(content).digest() + content)
 
-    def snapshot(self) -> Checkpoint:
-        return Checkpoint(
-            self.run, self.step, self.model.state_dict(), self.optimiser.state_dict(),
-            self.rows, self.evaluations, self.failure,
-        )  # fmt: skip
-
-    def restore(self, saved: Checkpoint) -> None:
-        self.model.load_state_dict(saved.model)
-        self.optimiser.load_state_dict(saved.optimiser)
-        self.step, self.failure = saved.step, saved.failure
-        self.rows, self.evaluations = saved.rows, saved.evaluations
-
-
-def trained_model(run: Run, checkpoint: str | PathLike) -> nn.Module:
-    """The model that a finished run has left in its checkpoint, ready to be used."""
-    saved = CheckpointFile(checkpoint).load(run)
-    if saved.step < run.steps:
-        raise CheckpointError(
-            f"{run.name} has done {saved.step} of {run.steps} steps. "
-            f"{saved.failure or 'Call train() again to go on.'}"
-        )
-    model = new_model(run).to(run.device)
-    model.load_state_dict(saved.model)
-    return model.eval()
+    def restore(self, path: str | PathLike) -> None:
+        """Go back to a checkpoint, if it is undamaged and of this very run."""
+        saved = read_checkpoint(Path(path), self.run)
+        try:
+            for name in PARTS:
+                getattr(self, name).load_state_dict(saved[name])
+            for name in STATE:
+                setattr(self, name, saved[name])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise _damaged(path, "it does not hold the weights of this model") from error
 
 
-def new_model(run: Run) -> nn.Module:
-    """The model at the start. For one seed, mechanisms differ in no weight that they share."""
-    vocabulary = TASKS[run.setting](run.length, run.symbols).vocabulary
-    hashing = {"rounds": run.lsh_rounds, "buckets": run.lsh_buckets, "chunk": run.lsh_chunk}
-    sizes = Sizes(
-        run.attention, run.cross_attention, vocabulary, run.length, run.d_model, run.n_heads,
-        run.n_layers, run.d_ff, run.dropout, run.activation, run.positions,
-        hashing if run.attention == "lsh" else {},
-    )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(hashed("weights", run.seed))
-        return MODELS[run.setting](sizes)
+# Checkpoints ----------------------------------------------------------------------------------
+
+STATE, PARTS = ("step", "rows", "evaluations", "failure"), ("model", "optimiser")
 
 
-@torch.no_grad()
-def evaluate(model: nn.Module, task, batch_size: int, batches: int) -> dict[str, float]:
-    """On the same words every time, none of which training can draw."""
-    model.eval()
-    device = next(model.parameters()).device
-    loss = right = whole = tokens = 0
-    for i in range(batches):
-        batch = task.batch("evaluate", 0, i, batch_size).to(device)
-        logits = model(*batch.inputs)
-        hits = logits.argmax(-1) == batch.targets
-        loss += F.cross_entropy(logits[batch.mask], batch.targets[batch.mask], reduction="sum")
-        right, tokens = right + hits[batch.mask].sum(), tokens + batch.mask.sum()
-        whole += (hits | ~batch.mask).all(1).sum()
-    return {
-        "eval_loss": (loss / tokens).item(),
-        "token_accuracy": (right / tokens).item(),
-        "exact_match": (whole / (batches * batch_size)).item(),
-    }
+class CheckpointError(StoreError):
+    """A checkpoint is damaged or of another run."""
+
+
+def read_checkpoint(path: Path, run: Run) -> dict[str, Any]:
+    """What a checkpoint holds. Nothing in it is run: it is data, or it is refused."""
+    stored = path.read_bytes()
+    digest, content = stored[:32], stored[32:]
+    if hashlib.sha256(content).digest() != digest:
+        raise _damaged(path, "its content does not match its hash")
+    try:
+        saved = torch.load(BytesIO(content), map_location=run.device, weights_only=True)
+        there, here = dict(saved["run"]), asdict(run)
+    except Exception:  # torch's own words would advise to load it unsafely
+        raise _damaged(path, "it holds something else than tensors and numbers") from None
+    for name in sorted(there.keys() | here.keys()):
+        if there.get(name) != here.get(name):
+            raise CheckpointError(
+                f"The checkpoint {path} belongs to another run: {name} is {there.get(name)!r} "
+                f"there and {here.get(name)!r} here. Use another file, or delete this one."
+            )
+    return saved
+
+
+def _damaged(path: str | PathLike, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"The checkpoint {path} is damaged: {why}. Delete it and call again to train from the "
+        f"start:\n    rm '{path}'"
+    )
+
+
+# Parts ----------------------------------------------------------------------------------------
+
+OPTIMISERS = {"radam": torch.optim.RAdam, "adam": torch.optim.Adam}
+
+
+def plateaus(losses: Sequence[float], patience: int) -> int:
+    """How often ``patience`` evaluations in a row have brought no loss below the lowest before."""
+    lowest, waited, found = math.inf, 0, 0
+    for loss in losses:
+        lowest, waited = (loss, 0) if loss < lowest else (lowest, waited + 1)
+        if waited == patience:
+            found, waited = found + 1, 0
+    return found
+
+
+def hashed(*key: object) -> int:
+    """A seed that depends on ``key`` alone."""
+    digest = hashlib.sha256(repr(key).encode()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 @torch.no_grad()
@@ -199,6 +226,7 @@ def clip_each(model: nn.Module, limit: float) -> Tensor:
         part
         for module in model.modules()
         for parameter in module.parameters(recurse=False)
+        if parameter.grad is not None
         for part in parameter.grad.chunk(getattr(module, "parts", 1))
     ]
     norms = torch.stack(torch._foreach_norm(parts))
@@ -210,8 +238,8 @@ def diagnosis(run: Run, rows: list[dict]) -> str:
     """What was seen when a run went out of bounds, and what to try."""
     row, seen = rows[-1], ""
     ranges = [(r["smallest_denominator"], r["largest_denominator"]) for r in rows]
-    if known := [r for r in ranges if r[0] is not None]:
-        seen = f", denominators last from {known[-1][0]:.3g} to {known[-1][1]:.3g}"
+    if known := [ends for ends in ranges if ends[0] is not None]:
+        seen = ", denominators last from {:.3g} to {:.3g}".format(*known[-1])
     return (
         f"{run.name} stopped at step {row['step']}: loss {row['loss']:.3g}, gradient norm "
         f"{row['grad_norm']:.3g}, lr {row['lr']:.3g}{seen}. The weights are those before this "
@@ -220,18 +248,10 @@ def diagnosis(run: Run, rows: list[dict]) -> str:
     )
 
 
-def progress_bar(run: Run, done: int, wanted: bool) -> tqdm:
-    """In a terminal and in JupyterLab; none where the output is a file."""
-    what = f"{run.attention} {run.length} seed {run.seed}"
-    quiet = None if wanted else True
-    return tqdm(total=run.steps, initial=done, desc=what, unit="step", leave=False, disable=quiet)
-
-
 @contextmanager
-def _alone(run: Run) -> Iterator[None]:
+def _undisturbed(run: Run) -> Iterator[None]:
     """The run's own number of threads and random numbers, whatever was before, and after."""
-    threads = torch.get_num_threads()
-    device = torch.device(run.device)
+    threads, device = torch.get_num_threads(), torch.device(run.device)
     torch.set_num_threads(run.threads)
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
