@@ -1,0 +1,48 @@
+"""The copy task (notebook 03): does linear attention learn as stably as softmax, and as much?"""
+
+from typing import Any
+
+from replication.experiments.base import Command, Experiment, bench_arguments, fits, later
+
+HERE = "replication.experiments.copy_task"
+
+
+def check(
+    *, profile: str = "quick", setting: str = "paper, earlier", own_sequence: str = "1",
+    **given: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """The studies that the notebook's parameters ask for, if every one of these can be used."""
+    from replication.experiments.copy_task import checks, numbers
+
+    studies = [numbers.chosen(name.strip(), profile, given) for name in setting.split(",")]
+    for study in studies:
+        tokens = study.batch_size * study.lengths[-1]
+        fits("lengths", study.lengths[-1], tokens * study.d_model * study.n_layers)
+        checks.fitted(own_sequence, study.setting, study.lengths[-1], study.symbols)
+    return {study.setting: checks.usable(study) for study in studies}
+
+
+EXPERIMENT = Experiment(
+    name="copy_task",
+    title="copy task",
+    notebook="03_copy_task_training",
+    work="training",
+    minutes={"smoke": 0.5, "quick": 6, "reference": 170, "paper": 30000},
+    units=later(f"{HERE}.run:units"),
+    evidence=later(f"{HERE}.run:evidence"),
+    rules={
+        name: later(f"{HERE}.rules:{name}")
+        for name in ("converges", "does_not_converge", "ends_lower")
+    },
+    summary=later(f"{HERE}.run:summary"),
+    costs=later(f"{HERE}.run:costs"),
+    commands=(
+        Command(
+            "bench training",
+            "whole models, forward and backward, on the CPU",
+            bench_arguments,
+            later(f"{HERE}.bench:command"),
+        ),
+    ),
+    check=check,
+)

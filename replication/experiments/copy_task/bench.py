@@ -1,0 +1,103 @@
+"""Whole models beside their rivals, forward and backward: ``bench training``.
+
+The stack of layers of the authors' copy task (Sec. 4.1.1), fed with the same embedded
+sequences: our linear model against the authors' library, our softmax model against
+``torch.nn.TransformerEncoder``. No dropout, so that the random numbers do not count.
+"""
+
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from replication import measure, store
+from replication.attention import mechanism
+from replication.model import Layer, Sizes
+
+WIDTH, HEADS, LAYERS, WIDE = 256, 8, 4, 1024
+SIZES = {128: 64, 512: 16, 2048: 4}
+"""Length: batch. The first is the authors' copy task; the others keep the number of tokens."""
+
+RIVALS = {"linear": "authors", "softmax": "torch"}
+
+
+def command(options: Namespace) -> int:
+    """Measure in a process of its own, save the rows, print what was to be reached."""
+    with measure.processes(1, options.threads) as pool:
+        rows = pool.submit(timed, options.rounds).result()
+        facts = {"machine": pool.submit(measure.machine).result()}
+    facts |= {"commit": store.commit(), "source": store.code_hash(timed), "rounds": options.rounds}
+    store.write(options.out / "training.csv", rows, facts)
+    print(bars(table(rows)).round(2).to_string(index=False))
+    return 0
+
+
+def _ours(attention: str) -> nn.Module:
+    sizes = Sizes(attention, WIDTH, HEADS, LAYERS, WIDE)
+    return nn.Sequential(*(Layer(sizes, i, causal=True) for i in range(LAYERS)))
+
+
+def _authors(N: int) -> Callable[[Tensor], Tensor]:
+    from fast_transformers.builders import TransformerEncoderBuilder
+    from fast_transformers.masking import TriangularCausalMask
+
+    model = TransformerEncoderBuilder.from_kwargs(
+        attention_type="causal-linear", n_layers=LAYERS, n_heads=HEADS, dropout=0.0,
+        feed_forward_dimensions=WIDE, query_dimensions=WIDTH // HEADS,
+        value_dimensions=WIDTH // HEADS, activation="relu", final_normalization=False,
+    ).get()  # fmt: skip
+    return lambda x: model(x, attn_mask=TriangularCausalMask(N, device=x.device))
+
+
+def _torch(N: int) -> Callable[[Tensor], Tensor]:
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, WIDE, dropout=0.0, batch_first=True)
+    model = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+    mask = nn.Transformer.generate_square_subsequent_mask(N)
+    return lambda x: model(x, mask=mask, is_causal=True)
+
+
+def _step(model: Callable[[Tensor], Tensor], x: Tensor) -> None:
+    model(x).square().mean().backward()
+
+
+def timed(rounds: int, lengths: tuple[int, ...] = tuple(SIZES)) -> pd.DataFrame:
+    """A row a repeat: model, N, batch, round, time_ms a step, peak_bytes a step."""
+    rows = []
+    for N in tqdm(lengths, desc="training", leave=False, disable=None):
+        x = torch.randn(SIZES[N], N, WIDTH, generator=torch.Generator().manual_seed(N))
+        models = {"linear": _ours("linear"), "softmax": _ours("softmax"), "torch": _torch(N)}
+        if mechanism("authors").unavailable("float32") is None:
+            models["authors"] = _authors(N)
+        runs = {name: partial(_step, model, x) for name, model in models.items()}
+        memory = {name: measure.peak_bytes(run) for name, run in runs.items()}
+        rows += [
+            {"model": name, "N": N, "batch": SIZES[N], "round": i, "time_ms": time * 1e3,
+             "peak_bytes": memory[name]}
+            for i, name, time in measure.interleaved(runs, rounds)
+        ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Ours beside its rival: median milliseconds, megabytes, and the ratio within a round."""
+    times = rows.pivot_table(index=["N", "round"], columns="model", values="time_ms")
+    memory = rows.groupby(["N", "model"]).peak_bytes.first().unstack() / 1e6
+    found = []
+    for ours, rival in ((a, b) for a, b in RIVALS.items() if b in times):
+        ratio = (times[rival] / times[ours]).groupby("N").median()
+        ms, rival_ms = (times[name].groupby("N").median() for name in (ours, rival))
+        columns = {"ours": ours, "rival": rival, "ms": ms, "rival ms": rival_ms}
+        columns |= {"times faster": ratio, "MB": memory[ours], "rival MB": memory[rival]}
+        found.append(pd.DataFrame(columns).reset_index())
+    return pd.concat(found)
+
+
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """What was to be reached, beside what was."""
+    softmax, long = table.ours == "softmax", table.N >= 512
+    least = softmax.map({True: 1 / 1.05, False: 1.0}).where(softmax | ~long, 1.5)
+    return table.assign(bar=least, reached=table["times faster"] >= least)

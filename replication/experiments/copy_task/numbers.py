@@ -1,0 +1,305 @@
+"""Every number of the copy task once, with its source; studies and their runs, checked.
+
+Sources: *paper*, Katharopoulos et al. 2020, Sec. 4.1.1; *authors' code*,
+idiap/linear-transformer-experiments (causal-copy) with pytorch-fast-transformers 0.4.0;
+*article* and *their code*, Do & Bergner 2022, jbergner1/DM2022-LinearTransformers (LinTrans.jl).
+``None`` means that a source does not say. A profile takes what was published, else what the
+code does, unless a ``Choice`` names another value and why.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from typing import Any
+
+from replication.experiments.base import PROFILES, Choice, Origin, one_of, tidy
+from replication.experiments.copy_task.checks import Numbers, Run, check_rates, check_sizes, usable
+
+# What the rules count by, fixed before the runs that they judge; only what a spike is was set after
+# first trials of the profiles. Their words are in paper/claims.yaml.
+
+LEARNT = 0.99
+"""The share of symbols that a model must predict to count as having learnt to copy."""
+MARGIN = math.log(10) / 100
+"""Losses that differ by less, in nats a token, are the same: one hundredth of log 10, which is
+all there is to learn about one of ten symbols. It is the hundredth that LEARNT leaves open."""
+FACTOR = 2.0
+"""Nor may the loss of linear attention be this many times that of softmax: the paper draws losses
+on a logarithmic scale, on which the margin says nothing once softmax is far below it."""
+LAST = 0.1
+"""A run ends with the mean of the evaluations in this last part of its updates: one alone is an
+instant of what jitters."""
+ALPHA = 0.05
+"""Of each one-sided test; two of them make the 90 % interval that must lie within a margin."""
+FEWEST_SEEDS = 3
+"""With two, a 90 % interval is 6.3 standard errors wide to either side, and shows nothing."""
+SPIKE_WINDOW, SPIKE_FACTOR, SPIKE_RISE = 50, 2.0, math.log(10) / 10
+"""A spike is a training loss that exceeds the median of the 50 before it twofold and by a tenth
+of log 10 nats: the factor sets aside noise at high losses, the rise noise at low ones."""
+MOST_SPIKES = 1.0
+"""In 1000 updates. Runs that certainly have more are unstable, unless softmax has as many."""
+SHORTEST = {"paper": 8, "earlier": 4}
+"""The shortest sequences whose words have two symbols."""
+# Published and chosen -------------------------------------------------------------------------
+
+ORDER = ("softmax", "linear", "lsh")
+"""The mechanisms of the paper, in the order of our tables."""
+_PUBLISHED = {
+    "lengths": ((128,), (128,), (8, 16, 32, 64), (8,)),
+    "symbols": (10, 10, 10, 10),
+    "attentions": (ORDER, ORDER, ("softmax", "linear"), ("linear",)),
+    "seeds": (None, None, None, None),
+    "steps": (10_000, 10_000, 3000, 3000),
+    "batch_size": (64, 64, 8, 8),
+    "lr": (1e-3, 1e-3, 1e-3, 1e-4),
+    "lr_drop_after": (3000, 3000, None, None),
+    "lr_drop": (0.1, 0.1, None, None),
+    "betas": (None, (0.9, 0.999), None, (0.9, 0.999)),
+    "eps": (None, 1e-8, None, 1e-8),
+    "weight_decay": (None, 0.01, None, 0.0),
+    "clip": (None, 1.0, None, None),
+    "dropout": (None, 0.1, None, 0.1),
+    "attention_dropout": (None, 0.1, None, 0.1),
+    "d_model": (None, 256, 512, 512),
+    "n_heads": (8, 8, 8, 8),
+    "n_layers": (4, 4, 4, 4),
+    "d_ff": (None, 1024, None, 1024),
+    "activation": (None, "relu", "relu or elu_plus_one", "relu, elu_plus_one in the decoder"),
+    "positions": (None, "concatenated", None, "added"),
+    "lsh_rounds": (4, 4, None, None),
+    "lsh_buckets": (None, 64, None, None),
+    "lsh_chunk": (None, 32, None, None),
+    "eval_every": (None, 100, None, None),
+    "eval_batches": (None, 20, None, None),
+}
+"""By the paper, by the authors' code; by the article, by its code."""
+ORIGINS = {
+    setting: {name: Origin(*found[at : at + 2]) for name, found in _PUBLISHED.items()}
+    for setting, at in (("paper", 0), ("earlier", 2))
+}
+OUR_OWN = {"threads": Origin(), "device": Origin()}
+"""What only this replication has to choose."""
+SOURCES = {"paper": ("paper", "authors' code"), "earlier": ("article", "their code")}
+
+SPEED = "shortens the run to the time of this profile"
+HEADS = "heads of 32 features, as in the authors' code"
+SETTLE = "lets the last fifth of a shorter run settle"
+SAME = "as in the paper's setting, so that both are trained alike"
+FRESH = "fresh samples cannot be overfitted"
+SMALL = "a small model bears it, so that fewer steps are needed"
+QUARTER = "a quarter of the length, as 32 is of 128"
+EXACT = "finds the step at which 99 % are reached more exactly"
+FOUR, TWICE = "four times d_model, as in the authors' code", "twice d_model, as in their code"
+
+
+def because(reason: str, **values: Any) -> dict[str, Choice]:
+    return {name: Choice(value, reason) for name, value in values.items()}
+
+
+COMMON = {
+    "paper": {
+        **because("linear attention writes no weights down to be dropped: off for all, not for "
+                  "some", attention_dropout=0.0),
+        **because("enough to see whether a difference is larger than chance", seeds=(0, 1, 2)),
+        **because("once an epoch of the authors' code", eval_every=100),
+    },
+    "earlier": {
+        **because("off for all, as in the paper's setting", attention_dropout=0.0),
+        **because("the same for both mechanisms, in encoder and decoder", activation="relu"),
+        **because("as the article states it", lr=1e-3),
+        **because("as the article states them", lengths=(8, 16, 32, 64)),
+        **because("as in the article's figures", attentions=("softmax", "linear")),
+        **because("the article shows one run a length", seeds=(0, 1, 2)),
+        **because(SAME, lr_drop_after=3000, lr_drop=0.1, weight_decay=0.01, clip=1.0, lsh_rounds=4,
+                  lsh_buckets=64, lsh_chunk=32, eval_every=100, eval_batches=20),
+    },
+}  # fmt: skip
+"""What all profiles of a setting choose."""
+for _both in COMMON.values():
+    _both |= because("seeds run side by side; a fixed number makes runs repeatable", threads=1)
+    _both |= because("CUDA where there is one, else the CPU", device="auto")
+
+CHOICES = {
+    ("paper", "reference"): {
+        **because(SPEED, lengths=(64,), steps=2600, batch_size=16, d_model=128, eval_batches=5),
+        **because(SETTLE, lr_drop_after=2100), **because(FRESH, dropout=0.0),
+        **because("a smaller model bears it, so that fewer steps are needed", lr=2e-3),
+        **because(HEADS, n_heads=4), **because(FOUR, d_ff=512), **because(QUARTER, lsh_chunk=16),
+        **because(EXACT, eval_every=50),
+    },
+    ("paper", "quick"): {
+        **because(SPEED, lengths=(32,), steps=1000, batch_size=32, d_model=64, n_layers=2,
+                  eval_batches=5),
+        **because(SETTLE, lr_drop_after=800), **because(FRESH, dropout=0.0),
+        **because("LSH costs most by far; one round costs a quarter of four", lsh_rounds=1),
+        **because(SMALL, lr=3e-3), **because(HEADS, n_heads=2), **because(FOUR, d_ff=256),
+        **because(QUARTER, lsh_chunk=8),
+    },
+    ("paper", "smoke"): {
+        **because(SPEED, lengths=(16,), steps=8, batch_size=4, d_model=32, n_heads=4, n_layers=2,
+                  d_ff=64, eval_every=4, eval_batches=2, seeds=(0, 1)),
+        **because(QUARTER, lsh_chunk=4),
+    },
+    ("earlier", "reference"): {
+        **because("the paper's third beside the article's two, so that both settings compare the "
+                  "same", attentions=ORDER),
+        **because("a quarter of the longest, as 32 is of 128", lsh_chunk=16),
+        **because(SPEED, d_model=128, n_layers=2, eval_batches=10), **because(FRESH, dropout=0.0),
+        **because(HEADS, n_heads=4), **because(TWICE, d_ff=256),
+    },
+    ("earlier", "quick"): {
+        **because(SPEED, lengths=(8, 16), steps=600, d_model=64, n_layers=2, eval_batches=5),
+        **because("lets the end of a shorter run settle", lr_drop_after=500),
+        **because("fewer steps are needed, and 16 cost little more than 8", batch_size=16),
+        **because(SMALL, lr=3e-3), **because(FRESH, dropout=0.0), **because(HEADS, n_heads=2),
+        **because(TWICE, d_ff=128), **because(EXACT, eval_every=50),
+    },
+    ("earlier", "smoke"): because(
+        SPEED, lengths=(8, 16), steps=8, d_model=32, n_heads=4, n_layers=2, d_ff=64, eval_every=4,
+        eval_batches=2, seeds=(0, 1),
+    ),
+}  # fmt: skip
+"""What each profile chooses beyond that. ``paper`` has the published sizes."""
+
+
+def choices(setting: str, profile: str) -> dict[str, Choice]:
+    return COMMON[setting] | CHOICES.get((setting, profile), {})
+
+
+NOTES = {
+    "paper": [
+        ("evaluation", None, "fresh samples", "fresh samples that training can never draw",
+         "a tenth of all words is held out by a check digit"),
+        ("query, key, value", None, "three products", "one product",
+         "faster; drawn and clipped as three, so the same model"),
+        ("LSH rounds", None, "plain mean", "weighted by their partition functions",
+         "as the Reformer defines it (Kitaev et al. 2020)"),
+    ],
+    "earlier": [
+        ("decoder", None, "sees what it must predict", "causal",
+         "a copy that can be read off is not learnt"),
+        ("encoder", "all layers", "only 2 of 4 have an effect", "all layers", "as in the article"),
+        ("heads of linear", "as softmax", "64 of 8 features", "as softmax", "as in the article"),
+        ("optimiser", None, "Adam", "RAdam", SAME),
+        ("token embedding", None, "divided by the root of 512", "as drawn",
+         "positions would outweigh it"),
+        ("position embedding", None, "trained", "fixed", "as in the paper's setting"),
+        ("final normalisation", None, None, "LayerNorm", SAME),
+        ("loss", "summed over the batch", "summed over the batch", "mean per token",
+         "does not depend on the batch; times batch size it is theirs"),
+        ("cross attention of lsh", None, None, "softmax",
+         "LSH cannot look from one sequence into another"),
+        ("evaluation", None, None, "fresh samples that training can never draw",
+         "a tenth of all words is held out by a check digit"),
+    ],
+}  # fmt: skip
+"""Deviations that are not numbers: name, published, code, here, reason."""
+
+
+# Studies -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Numbers):
+    """All runs whose outcomes are compared. For one seed they start and are fed alike."""
+
+    attentions: tuple[str, ...]
+    lengths: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Setting, profile, what differs from the profile, and a hash of every value."""
+        changed = "".join(f"-{name}={_text(getattr(self, name))}" for name in self.changes())
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return f"{self.setting}-{self.profile}{changed.replace(', ', '+')[:80]}-{digest[:8]}"
+
+    def changes(self) -> list[str]:
+        """The names of the values that are not the profile's."""
+        mine, base = asdict(self), asdict(STUDIES[self.setting, self.profile])
+        return [name for name in mine if name != "device" and mine[name] != base[name]]
+
+    @property
+    def published_updates(self) -> int:
+        return ORIGINS[self.setting]["steps"].published
+
+    def runs(self) -> Iterator[Run]:
+        """Every attention, length and seed; those that are compared come one after another."""
+        shared = {field.name: getattr(self, field.name) for field in fields(Numbers)}
+        for length, seed, attention in product(self.lengths, self.seeds, self.attentions):
+            yield Run(**shared, attention=attention, length=length, seed=seed)
+
+    def deviations(self) -> list[dict[str, str]]:
+        """Rows of a table: every value that some source does not state or states otherwise."""
+        chosen, rows = choices(self.setting, self.profile), []
+        for name, origin in (ORIGINS[self.setting] | OUR_OWN).items():
+            value = getattr(self, name)
+            if origin.published == value and origin.code in (None, value):
+                continue
+            reason = chosen[name].reason if name in chosen else "as their code has it"
+            reason = "set for this run" if name in self.changes() else reason
+            rows.append((name, *origin, value, reason))
+        titles = ("name", *SOURCES[self.setting], "this profile", "reason")
+        rows += NOTES[self.setting]
+        return [dict(zip(titles, map(_text, row), strict=True)) for row in rows]
+
+
+def _profile(setting: str, profile: str) -> Study:
+    origins = (ORIGINS[setting] | OUR_OWN).items()
+    values = {name: o.code if o.published is None else o.published for name, o in origins}
+    values |= {name: choice.value for name, choice in choices(setting, profile).items()}
+    return Study(setting=setting, profile=profile, **values)
+
+
+STUDIES = {key: _profile(*key) for key in product(ORIGINS, PROFILES)}
+"""Every setting in every profile, by (setting, profile)."""
+
+
+def resolve(setting: str = "paper", profile: str = "quick", **overrides: Any) -> Study:
+    """The profile with some values overridden, all checked before anything is computed.
+
+    An override of None leaves the profile's value. Several attentions, lengths or seeds may
+    come as a list or as "softmax, linear", in any order. The name of the study says what differs.
+    """
+    return usable(chosen(setting, profile, overrides))
+
+
+def chosen(setting: str, profile: str, overrides: dict[str, Any]) -> Study:
+    """The same, but for what only PyTorch knows: which mechanisms and devices there are."""
+    one_of("setting", setting, ORIGINS)
+    one_of("profile", profile, PROFILES)
+    for name in overrides:
+        one_of("parameter", name, sorted(ORIGINS[setting] | OUR_OWN))
+    base = STUDIES[setting, profile]
+    given = {name: value for name, value in overrides.items() if value is not None}
+    values = {name: tidy(name, value, getattr(base, name)) for name, value in given.items()}
+    study = replace(base, **values)
+    check_sizes(study, SHORTEST[setting])
+    check_rates(study)
+    return in_order(study)
+
+
+def in_order(study: Study) -> Study:
+    """Mechanisms as in our tables, lengths and seeds from small to large."""
+    known = [name for name in ORDER if name in study.attentions]
+    others = sorted(set(study.attentions) - set(ORDER))
+    lengths, seeds = (tuple(sorted(x)) for x in (study.lengths, study.seeds))
+    return replace(study, attentions=(*known, *others), lengths=lengths, seeds=seeds)
+
+
+def study_of(runs: Sequence[Run]) -> Study:
+    """The study that these runs make up."""
+    shared = {field.name: getattr(runs[0], field.name) for field in fields(Numbers)}
+    found = {f"{name}s": tuple({getattr(run, name) for run in runs})
+             for name in ("attention", "length", "seed")}  # fmt: skip
+    return in_order(Study(**shared, **found))
+
+
+def _text(value: Any) -> str:
+    """A value as it stands in a table or a name."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_text, value))
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

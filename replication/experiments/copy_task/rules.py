@@ -1,0 +1,258 @@
+"""Rows of training -> one row a run, tables over seeds, and the verdicts on C1, C5 and E1.
+
+Asked about the linear runs at every length: (a) do they converge, do they reach the loss of softmax
+(b) as a difference and (c) as a ratio, (d) are they stable? An answer is yes or no if an interval
+says so, and None where it is open.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from statsmodels.stats.rates import confint_poisson
+
+from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, by_answers
+from replication.experiments.copy_task import numbers
+from replication.experiments.copy_task.cells import (
+    answers,
+    failure,
+    instability,
+    interval,
+    sentence,
+    steady,
+)
+from replication.experiments.copy_task.numbers import FACTOR, FEWEST_SEEDS, LEARNT, MARGIN
+from replication.stats import Equivalence, bootstrap, equivalence, mean_interval
+
+RUN = ["length", "attention", "seed"]
+QUANTITIES = ("final_loss", "token_accuracy", "exact_match", "updates_to_99")
+
+# One row a run --------------------------------------------------------------------------------
+
+
+def summarise(
+    steps: pd.DataFrame, evaluations: pd.DataFrame, failures: Iterable[dict] = ()
+) -> pd.DataFrame:
+    """How every run ended, when it had learnt to copy, and how smooth its way was."""
+    stopped = {tuple(row[name] for name in RUN) for row in failures}
+    ways = dict(iter(steps.sort_values("step", kind="stable").groupby(RUN, sort=False)))
+    rows = []
+    for run, found in evaluations.sort_values("step", kind="stable").groupby(RUN, sort=False):
+        row = dict(zip(RUN, run, strict=True)) | {"stopped": run in stopped}
+        rows.append(row | _ending(found) | _way(ways.get(run, steps.iloc[:0])))
+    return pd.DataFrame(rows)
+
+
+def _ending(found: pd.DataFrame) -> dict:
+    last = found[found.step >= (1 - numbers.LAST) * found.step.max()].mean(numeric_only=True)
+    learnt = found.step[found.token_accuracy >= LEARNT]
+    return {
+        "final_loss": last.eval_loss, "token_accuracy": last.token_accuracy,
+        "exact_match": last.exact_match, "updates_to_99": learnt.min() if len(learnt) else math.inf,
+        "above_lowest": last.eval_loss - found.eval_loss.min(),
+    }  # fmt: skip
+
+
+def _way(steps: pd.DataFrame) -> dict:
+    norms = steps.grad_norm.quantile([0.5, 0.99, 1]).to_list()
+    return {
+        "updates": len(steps), "spikes": int(spikes(steps.loss).sum()), "grad_norm": norms[0],
+        "grad_norm_99": norms[1], "grad_norm_max": norms[2],
+        "smallest_denominator": steps.smallest_denominator.min(), "seconds": steps.seconds.sum(),
+    }  # fmt: skip
+
+
+def spikes(losses: pd.Series) -> pd.Series:
+    """True where a spike begins. A loss that is not finite is one."""
+    before = losses.rolling(numbers.SPIKE_WINDOW, min_periods=1).median().shift()
+    limit = np.maximum(numbers.SPIKE_FACTOR * before, before + numbers.SPIKE_RISE)
+    high = (losses > limit) | ~np.isfinite(losses)
+    return high & ~high.shift(fill_value=False)
+
+
+# Over seeds -----------------------------------------------------------------------------------
+
+
+def table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Median over seeds and its interval: columns length, attention, seeds, quantity, ..."""
+    rows = []
+    for (length, attention), group in runs.groupby(["length", "attention"], sort=False):
+        head = {"length": length, "attention": attention, "seeds": len(group)}
+        for name in QUANTITIES:
+            low, high = bootstrap(group[name])
+            middle = float(np.median(group[name]))
+            rows.append(head | {"quantity": name, "median": middle, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def stability(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row a length and mechanism: what question (c) looks at, and gradient norms."""
+    groups = runs.groupby(["length", "attention"], sort=False)
+    found = groups.agg(
+        runs=("seed", "size"), stopped=("stopped", "sum"), spikes=("spikes", "sum"),
+        above_lowest=("above_lowest", "max"), grad_norm=("grad_norm", "median"),
+        grad_norm_99=("grad_norm_99", "median"), grad_norm_max=("grad_norm_max", "max"),
+        smallest_denominator=("smallest_denominator", "min"),
+    )  # fmt: skip
+    found.insert(3, "spikes_per_1000", 1000 * found.spikes / groups.updates.sum().clip(lower=1))
+    return found.reset_index()
+
+
+def differences(runs: pd.DataFrame, opponent: str = "softmax") -> pd.DataFrame:
+    """Final loss of linear - opponent by length and seed, of pairs that both went to the end."""
+    finished = runs[~runs.stopped]
+    wide = finished.pivot(index=["length", "seed"], columns="attention", values="final_loss")
+    wide = wide.reindex(columns=["linear", opponent]).dropna()
+    return (wide.linear - wide[opponent]).rename("difference").reset_index()
+
+
+def compared(runs: pd.DataFrame) -> Equivalence:
+    """Is the final loss of linear attention that of softmax, within the margin?"""
+    return equivalence(differences(runs).difference, MARGIN, numbers.ALPHA)
+
+
+def factor(runs: pd.DataFrame) -> dict[str, float | None]:
+    """How many times the final loss of softmax that of linear attention is: the geometric mean
+    over seeds and its 90 % interval, None where there is none."""
+    finished = runs[~runs.stopped & (runs.final_loss > 0)]
+    logs = finished.assign(final_loss=np.log(finished.final_loss))
+    found = differences(logs).difference
+    if len(found) < FEWEST_SEEDS:
+        return dict.fromkeys(("mean", "low", "high"))
+    low, high = mean_interval(found, 2 * numbers.ALPHA)
+    return dict(zip(("mean", "low", "high"), map(math.exp, (found.mean(), low, high)), strict=True))
+
+
+def spike_interval(runs: pd.DataFrame) -> tuple[float, float]:
+    """In 1000 updates, exact for Poisson counts with 95 %. Spikes come in clusters: it is short."""
+    if not (updates := int(runs.updates.sum())):
+        return 0.0, 0.0
+    low, high = confint_poisson(int(runs.spikes.sum()), updates, method="exact-c")
+    return 1000 * float(np.nan_to_num(low)), 1000 * float(high)
+
+
+# Four questions -------------------------------------------------------------------------------
+
+
+def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
+    """The four answers at one length (None: open), the outcome, and what it rests on."""
+    linear, softmax = (runs[runs.attention == name] for name in ("linear", "softmax"))
+    learnt = [(one.token_accuracy >= LEARNT) & ~one.stopped for one in (linear, softmax)]
+    pair, updates = compared(runs), int(runs.updates.max())
+    rates = stability(runs).set_index("attention").spikes_per_1000.to_dict()
+    stopped, seeds = int(linear.stopped.sum()), len(set(linear.seed) & set(softmax.seed))
+    cell = {
+        "length": int(runs.length.iloc[0]), "seeds": seeds,
+        "updates": updates, "published_updates": published_updates,
+        "linear_learnt": [int(learnt[0].sum()), len(linear)],
+        "softmax_learnt": [int(learnt[1].sum()), len(softmax)],
+        "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
+        "linear_stopped": stopped,
+        "above_lowest": float(linear.above_lowest.max()) if len(linear) else 0.0,
+        "spikes_per_1000": rates, "difference": pair.as_dict(), "factor": factor(runs),
+        "spike_interval": spike_interval(linear),
+        "spikes_allowed": max(numbers.MOST_SPIKES, spike_interval(softmax)[1]),
+    }  # fmt: skip
+    early, some_learnt = updates < published_updates, any(one.mean() > 0.5 for one in learnt)
+    asked = {  # a run that stopped will never converge; one that was cut short might
+        "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
+        "reaches": _counts(pair.not_above if some_learnt else None, early),  # else it says nothing
+        "same_factor": _counts(_below(cell["factor"]) if some_learnt else None, early),
+        "stable": False if instability(cell) else steady(cell),
+    }
+    return cell | asked | {"verdict": outcome(seeds, **asked)}
+
+
+def _counts(answer: bool | None, early: bool) -> bool | None:
+    """A no that came too early is no answer."""
+    return None if answer is False and early else answer
+
+
+def _below(found: dict[str, float | None]) -> bool | None:
+    if found["low"] is None:
+        return None
+    return True if found["high"] < FACTOR else False if found["low"] > FACTOR else None
+
+
+def outcome(
+    seeds: int, converges: bool | None, reaches: bool | None, same_factor: bool | None,
+    stable: bool | None,
+) -> str:  # fmt: skip
+    if seeds < FEWEST_SEEDS:
+        return INCONCLUSIVE
+    if converges and reaches and same_factor and stable:
+        return SUPPORTED
+    if converges or reaches:
+        return PARTLY
+    return NOT if converges is reaches is False else INCONCLUSIVE
+
+
+def combine(outcomes: Iterable[str]) -> str:
+    """Of several lengths: partly if one is at least that; else a no outweighs what is open."""
+    if len(found := set(outcomes)) == 1:
+        return found.pop()
+    return PARTLY if found & {SUPPORTED, PARTLY} else NOT
+
+
+# Rules: evidence and a claim's numbers in, a verdict out --------------------------------------
+
+
+def converges(evidence: Any, setting: str) -> Verdict:
+    """Does linear attention converge stably, to the loss of softmax, at all lengths?"""
+    if not (cells := _cells(evidence, setting)):
+        return _not_run(setting)
+    sentences = " ".join(map(sentence, cells))
+    return Verdict(combine(cell["verdict"] for cell in cells), sentences, {"lengths": cells})
+
+
+def does_not_converge(evidence: Any, setting: str) -> Verdict:
+    """Is linear attention unstable or unlike softmax, length by length?"""
+    if not (cells := _cells(evidence, setting)):
+        return _not_run(setting)
+    fails = [_fails(cell) for cell in cells]
+    words = map(failure, fails, cells)
+    return Verdict(by_answers(fails), "; ".join(words) + ".", {"lengths": cells})
+
+
+def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
+    """Is the final loss of linear attention below the opponent's, seed by seed?"""
+    if setting not in evidence.settings:
+        return _not_run(setting)
+    trained, answers, words, values = evidence.settings[setting], [], [], {}
+    for length, runs in trained.runs.groupby("length"):
+        early = bool(runs.updates.max() < trained.study.published_updates)
+        answer, text, values[str(length)] = _lower(differences(runs, opponent).difference, opponent)
+        answers.append(_counts(answer, early))
+        words.append(f"N = {length}: {text}")
+    return Verdict(by_answers(answers), "; ".join(words) + ".", values)
+
+
+def _not_run(setting: str) -> Verdict:
+    return Verdict(INCONCLUSIVE, f"The setting {setting} was not run.", {})
+
+
+def _cells(evidence: Any, setting: str) -> list[dict[str, Any]]:
+    if not (trained := evidence.settings.get(setting)):
+        return []
+    found = trained.runs.groupby("length")
+    return [judge(runs, trained.study.published_updates) for _, runs in found]
+
+
+def _fails(cell: dict) -> bool | None:
+    """Not to have shown that C1 holds is no evidence against it."""
+    if cell["seeds"] < FEWEST_SEEDS:
+        return None
+    if False in answers(cell):
+        return True
+    return False if cell["verdict"] == SUPPORTED else None
+
+
+def _lower(found: pd.Series, opponent: str) -> tuple[bool | None, str, dict]:
+    if (n := len(found)) < FEWEST_SEEDS:
+        return None, f"{n} seeds of both, fewer than {FEWEST_SEEDS}", {"seeds": n}
+    mean, (low, high) = float(found.mean()), mean_interval(found, 0.05)
+    text = f"linear minus {opponent} is {interval(mean, low, high, '95 % interval')})"
+    answer = True if high < 0 else False if low > 0 else None
+    return answer, text, {"seeds": n, "mean": mean, "low": low, "high": high}

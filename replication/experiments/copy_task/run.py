@@ -1,0 +1,287 @@
+"""What is run: one unit a trained model, and what is seen of those that are looked at closer.
+
+A unit's rows have a step each: the update, and beside it the evaluation if there was one. Its
+checkpoint stays beside its rows and holds the trained model.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import nn
+from tqdm.auto import tqdm
+
+from replication import measure, store, train
+from replication.attention import mechanism
+from replication.experiments.copy_task.checks import fitted
+from replication.experiments.copy_task.numbers import ORIGINS, Run, Study, resolve, study_of
+from replication.experiments.copy_task.rules import summarise
+from replication.experiments.copy_task.task import FORMS, TASKS, CopyTask, copy_text, exact_match
+from replication.model import DecoderOnly, EncoderDecoder, Sizes
+from replication.store import Kept, Result, StoreError, Unit
+
+NAME = "copy_task"
+MODELS = {"paper": DecoderOnly, "earlier": EncoderDecoder}
+"""The paper's model for the copy task, and that of the earlier replication."""
+WHICH = ["attention", "length", "seed"]
+
+
+# Training -------------------------------------------------------------------------------------
+
+
+def task_of(run: Run) -> CopyTask:
+    return TASKS[run.setting](run.length, run.symbols)
+
+
+def new_model(run: Run) -> nn.Module:
+    """The model at the start. For one seed, mechanisms differ in no weight that they share."""
+    mark = f"{run.attention}_"
+    options = {k.removeprefix(mark): v for k, v in asdict(run).items() if k.startswith(mark)}
+    sizes = Sizes(
+        run.attention, run.d_model, run.n_heads, run.n_layers, run.d_ff, task_of(run).vocabulary,
+        run.length, run.dropout, run.activation, run.positions, options,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(train.hashed("weights", run.seed))
+        return MODELS[run.setting](sizes)
+
+
+def new_training(run: Run) -> train.Training:
+    """A run before its first step."""
+    return train.Training(new_model(run), task_of(run), run)
+
+
+def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) -> train.Outcome:
+    return train.train(new_model(run), task_of(run), run, checkpoint, progress=progress)
+
+
+def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
+    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
+    run, path = Run(**unit.numbers), unit.scratch(folder)
+    if not path.exists():
+        raise StoreError(
+            f"The weights of {run.name} are not here: there is no checkpoint {path}. Its rows may "
+            "be saved without it; nothing is trained unasked. Train it, and all that is compared "
+            f"with it, by\n    {unit.remedy} -p rows fresh"
+        )
+    training = new_training(run)
+    training.restore(path)
+    if training.step < run.steps:
+        raise StoreError(
+            f"{run.name} has done {training.step} of {run.steps} steps. "
+            f"{training.failure or f'Resume it by{chr(10)}    {unit.remedy}'}"
+        )
+    return training.model.eval()
+
+
+# Units ----------------------------------------------------------------------------------------
+
+
+def units_of(studies: Iterable[Study], workers: int = 2) -> list[Unit]:
+    """One a run, those that take longest first, so that none is left when all else is done."""
+    runs = (run for study in studies for run in study.runs())
+    return [
+        _unit(run, workers)
+        for run in sorted(runs, key=lambda run: (not mechanism(run.attention).seeded, -run.length))
+    ]
+
+
+def ensure(
+    studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
+) -> list[Kept]:
+    """All runs of the studies, as saved or trained now, so many side by side."""
+    units = units_of(studies, workers)
+    bar = tqdm(total=len(units), desc="copy task", unit="run", leave=False, disable=None)
+
+    def made(unit: Unit, done: int, of: int) -> None:
+        bar.set_postfix_str(unit.name, refresh=False)
+        bar.update(len(units) - of + done - bar.n)
+
+    with bar, measure.processes(workers) as pool:
+        return store.ensure_all(units, folder, rows, pool, made)
+
+
+def _unit(run: Run, workers: int = 2) -> Unit:
+    card = mechanism(run.attention)
+    code = (train_run, card.attend, mechanism(card.cross_attention or card.name).attend)
+    return Unit(NAME, run.name, run.profile, asdict(run), code, partial(_made, run, workers))
+
+
+def _made(run: Run, workers: int, scratch: Path) -> Result:
+    """One row a step, rounded where rows are many; what was evaluated, in full."""
+    outcome = train_run(run, scratch)
+    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
+    rows = pd.DataFrame(steps, columns=STEP).merge(
+        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
+    )
+    failure = outcome.failure and {"step": len(steps), "diagnosis": outcome.failure}
+    facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
+    return Result(rows, facts | {"failure": failure})
+
+
+STEP = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
+        "largest_denominator", "seconds"]  # fmt: skip
+EVALUATION = ["step", "eval_loss", "token_accuracy", "exact_match"]
+
+
+def _round(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def units(profile: str) -> list[Unit]:
+    """Of a profile as it stands; on a machine with CUDA the CPU's, if only these are there."""
+    mine, cpu = (
+        [resolve(name, profile, **on) for name in ORIGINS] for on in ({}, {"device": "cpu"})
+    )
+    there = all(map(store.exists, units_of(cpu))) and not any(map(store.exists, units_of(mine)))
+    studies = cpu if there else mine
+    return [*units_of(studies), *map(patterns_unit, studies)]
+
+
+# What trained models look at, and what they write -----------------------------------------------
+
+
+def patterns_unit(study: Study, folder: Path | None = None) -> Unit:
+    return _view(study, "patterns", _looks, folder)
+
+
+def copies_unit(study: Study, own_sequence: str, folder: Path | None = None) -> Unit:
+    sequence = fitted(own_sequence, study.setting, study.lengths[-1], study.symbols)
+    return _view(study, "copies", _copies, folder, sequence=sequence)
+
+
+def _view(study: Study, what: str, make: Any, folder: Path | None, **more: str) -> Unit:
+    """A unit that is made of trained models: one a mechanism, the longest, of the first seed."""
+    at = study.lengths[-1], study.seeds[0]
+    runs = [_unit(run) for run in study.runs() if (run.length, run.seed) == at]
+    numbers = {"runs": [unit.numbers for unit in runs], **more}
+    code = (make, *dict.fromkeys(part for unit in runs for part in unit.code))
+    run = partial(_viewed, make, runs, folder, more)
+    return Unit(NAME, f"{study.setting}-{what}", study.profile, numbers, code, run)
+
+
+def _viewed(make: Any, runs: list[Unit], folder: Path | None, more: dict, scratch: Path) -> Result:
+    frames = [make(Run(**unit.numbers), trained_model(unit, folder), **more) for unit in runs]
+    device = torch.device(runs[0].numbers["device"])
+    return Result(pd.concat(frames, ignore_index=True), {"machine": measure.machine(device)})
+
+
+def views(units: Iterable[Unit], folder: Path | None = None, rows: str = "auto") -> list[Kept]:
+    """Views as they are saved, else made of checkpoints that are there; never by training."""
+    return [store.ensure(u, folder, rows if store.exists(u, folder) else "auto") for u in units]
+
+
+def _looks(run: Run, model: nn.Module) -> pd.DataFrame:
+    """The weights of the head that copies, for one held-out sequence."""
+    words, n = task_of(run).words("evaluate", 0, 0, 1)
+    batch = task_of(run).lay_out(words, n).to(torch.device(run.device))
+    weights = torch.cat(model.patterns(*(x[:, : 2 * n] for x in batch.inputs)))
+    weights = weights.detach().cpu().numpy()
+    return copying_head(weights, task_of(run).due(int(n))).assign(attention=run.attention)
+
+
+def copying_head(weights: Float[np.ndarray, "L H Q K"], due: dict[int, int]) -> pd.DataFrame:
+    """Columns layer, head (both from 1), query, key, weight, due, of one out of L x H heads.
+
+    ``due`` maps a query to the key that holds what must be written next. The head with the
+    largest mean weight there is taken, and the queries that ``due`` names.
+    """
+    queries, keys = list(due), list(due.values())
+    share = weights[:, :, queries, keys].mean(-1)
+    layer, head = np.unravel_index(share.argmax(), share.shape)
+    index = pd.MultiIndex.from_product([queries, range(weights.shape[-1])], names=["query", "key"])
+    rows = index.to_frame(index=False).assign(weight=weights[layer, head, queries].ravel())
+    rows["due"] = rows["key"] == rows["query"].map(due)
+    rows.insert(0, "layer", int(layer) + 1)
+    rows.insert(1, "head", int(head) + 1)
+    return rows
+
+
+def _copies(run: Run, model: nn.Module, sequence: str) -> pd.DataFrame:
+    """In every form that the mechanism has."""
+    forms = [form for form in FORMS if form == "full" or mechanism(run.attention).memory]
+    rows = {"attention": run.attention, "form": forms, "sequence": sequence}
+    rows |= {"copy": [copy_text(model, task_of(run), sequence, form) for form in forms]}
+    rows |= {"exact_match": [exact_match(model, task_of(run), 100, form) for form in forms]}
+    return pd.DataFrame(rows)
+
+
+# Evidence -------------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """All runs of one setting; attention, length and seed say which run a row is from.
+
+    ``runs`` has a row a run (``rules.summarise``); ``facts`` say how the first came about, and
+    name the commits of all.
+    """
+
+    study: Study
+    steps: pd.DataFrame
+    evaluations: pd.DataFrame
+    runs: pd.DataFrame
+    failures: list[dict]
+    facts: dict[str, Any]
+    patterns: pd.DataFrame | None
+
+
+class Evidence(NamedTuple):
+    """What the rules, figures and tables take."""
+
+    settings: Mapping[str, Trained]
+
+
+def evidence(kept: Iterable[Kept]) -> Evidence:
+    """From the rows of units: those of runs, and patterns if they are among them."""
+    kept, found = list(kept), {}
+    for setting in ORIGINS:
+        mine = [one for one in kept if one.unit.name.startswith(f"{setting}-")]
+        runs = {Run(**one.unit.numbers): one for one in mine if "seed" in one.unit.numbers}
+        seen = [one.rows for one in mine if one.unit.name == f"{setting}-patterns"]
+        if runs:
+            found[setting] = _trained(runs, seen[0] if seen else None)
+    return Evidence(found)
+
+
+def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
+    study, failures, frames = study_of(list(kept)), [], []
+    for run in study.runs():
+        which = {name: getattr(run, name) for name in WHICH}
+        frames.append(kept[run].rows.assign(**which))
+        if failure := kept[run].facts["failure"]:
+            failures.append(which | failure)
+    rows = pd.concat(frames, ignore_index=True)
+    steps = rows[rows.step > 0][WHICH + STEP].reset_index(drop=True)
+    evaluations = rows[rows.token_accuracy.notna()][WHICH + EVALUATION].reset_index(drop=True)
+    runs = summarise(steps, evaluations, failures)
+    facts = kept[next(study.runs())].facts
+    at = {run.attention: one.facts["commit"] for run, one in kept.items()}
+    others = [f"{name}: {commit}" for name, commit in at.items() if commit != facts["commit"]]
+    facts = facts | {"commit": facts["commit"] + (f" ({', '.join(others)})" if others else "")}
+    return Trained(study, steps, evaluations, runs, failures, facts, patterns)
+
+
+def summary(kept: Iterable[Kept]) -> pd.DataFrame:
+    """One row a run of any settings."""
+    found = {setting: one.runs for setting, one in evidence(kept).settings.items()}
+    return pd.concat(found, names=["setting"]).reset_index("setting").reset_index(drop=True)
+
+
+def costs(evidence: Evidence) -> list[dict]:
+    """By setting the seconds of all updates, and in place of an estimate their operations: 6 P T,
+    forward and backward passes of P parameters over T tokens."""
+    rows = []
+    for setting, found in evidence.settings.items():
+        flops = 0.0
+        for run in found.study.runs():
+            parameters = sum(p.numel() for p in new_model(run).parameters())
+            flops += 6.0 * parameters * run.steps * run.batch_size * run.length
+        part = f"copy task, {setting} setting ({len(found.runs)} runs)"
+        rows.append({"Part": part, "Flops": flops, "Measured": float(found.runs.seconds.sum())})
+    return rows

@@ -1,0 +1,87 @@
+"""The crossover: from which N on linear attention is cheaper, in several runs (notebook 05)."""
+
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+
+from replication.experiments.base import Command, Experiment, later, one_of
+from replication.experiments.scaling import add_machine, folder
+from replication.store import WAYS
+
+HERE = __name__
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    for name, kind, text in (
+        ("heads", int, "of the layer; default: 8"),
+        ("head-dim", int, "size of a head; default: 64"),
+        ("dtype", str, "or float64, bfloat16, float16; default: float32"),
+        ("mode", str, "or forward; default: training"),
+        ("seconds", float, "how long it may take; default: 45"),
+        ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
+        ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
+        ("out", str, "where rows and provenance go; default: results/own"),
+    ):
+        parser.add_argument(f"--{name}", type=kind, help=text)
+    parser.add_argument("--causal", action=BooleanOptionalAction, default=True,
+                        help="with a causal mask or without; default: with")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="for scripts; default: a paragraph")
+    add_machine(parser)
+    parser.set_defaults(seconds=45.0)
+
+
+def _crossover(options: Namespace) -> int:
+    """Measured anew; what was there of the same question stays until all of it is."""
+    import json
+
+    from replication.experiments.crossover.numbers import OWN, asked
+    from replication.store import RESULTS
+
+    where = folder(options.out, RESULTS / OWN)
+    names = ("heads", "head_dim", "dtype", "lengths", "tokens", "threads", "device")
+    scaling = asked(options.seconds, directions=options.mode, causal=[options.causal],
+                    **{name: getattr(options, name) for name in names})  # fmt: skip
+    from replication.experiments.crossover.rules import answer
+    from replication.experiments.crossover.run import ask_now
+
+    found = answer(scaling, ask_now(scaling, where)) | {"folder": str(where / "crossover")}
+    text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
+    print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
+    return 0
+
+
+def _check(profile: str = "quick", rows: str = "auto", level: float = 0.95, **others) -> None:
+    from replication.experiments.crossover.numbers import resolve
+    from replication.experiments.scaling.numbers import resolve as resolve_benchmark
+
+    one_of("rows", rows, WAYS)
+    given = ("contenders", "lengths", "seconds", "device", "threads")
+    resolve_benchmark(profile, **{name: others.get(name) for name in given})
+    resolve(profile, device=others.get("device"), threads=others.get("threads"))
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
+
+
+def _costs(evidence) -> list[dict]:
+    allowed = evidence.facts["numbers"]["seconds"] * evidence.runs
+    return [{"Part": f"the main crossover, {evidence.runs} runs", "Allowed": allowed,
+             "Measured": evidence.facts["measured_seconds"]}]  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    name="crossover",
+    title="the main crossover",
+    notebook="05_crossover_estimate",
+    work="timing",
+    needs=("scaling",),
+    minutes={"smoke": 0.6, "quick": 0.9, "reference": 3.5},
+    units=later(f"{HERE}.run:units"),
+    in_parts=True,
+    evidence=later("replication.experiments.scaling.run:evidence"),
+    costs=_costs,
+    check=_check,
+    commands=(
+        Command("crossover", "from which length on linear attention pays on this machine",
+                _arguments, _crossover),
+        Command("ask", "what a layer of this size costs here, by every attention",
+                later(f"{HERE}.ask:arguments"), later(f"{HERE}.ask:run")),
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Every number of the crossover once: what its runs measure, with reasons; and what is published.
+
+*The earlier replication* is Do & Bergner 2022.
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+from replication.experiments.base import PROFILES, Choice, one_of, tidy
+from replication.experiments.scaling.numbers import Scaling, doubling, of_choices, overridden
+from replication.experiments.scaling.numbers import resolve as scaling_of
+
+OWN = "own"
+"""In place of a profile: a question that somebody asked by ``replication crossover``."""
+QUESTION = {
+    "contenders": Choice(
+        ("linear", "authors", "softmax", "softmax-textbook"),
+        "the question's, linear attention by our kernel and by the authors'",
+    ),
+    "lengths": Choice(doubling(1, 10), "from the shortest to above the crossovers seen so far"),
+    "rivals_until": Choice(2**20, "all lengths that are asked for"),
+    "tokens": Choice(1024, "in a minute many lengths tell more than large batches"),
+    "models": Choice((), "the question is about a layer"),
+    "repeats": Choice(6, "a run of all lengths then takes some seconds"),
+}
+"""What is measured, where nobody says otherwise."""
+REPEATS = {
+    "smoke": (doubling(1, 6), 1, 10.0),
+    "quick": (doubling(1, 10), 3, 11.0),
+    "reference": (doubling(1, 10), 6, 30.0),
+    "paper": (doubling(1, 13), 6, 600.0),
+}  # fmt: skip
+"""Lengths, runs and seconds of a run that ask a profile's main question."""
+
+
+def asked(seconds: float, profile: str = OWN, runs: int = 3, **overrides: Any) -> Scaling:
+    """One setting of one layer, in ``runs`` runs that take the time given together."""
+    one = {"seconds": Choice(seconds / runs, ""), "runs": Choice(runs, "")}
+    if "lengths" in overrides and overrides["lengths"] is not None:
+        overrides["lengths"] = _sorted(overrides["lengths"])
+    return overridden(of_choices(profile, QUESTION | one), overrides)
+
+
+def _sorted(lengths: Any) -> tuple[int, ...]:
+    found = tuple(sorted(tidy("lengths", lengths, (1,))))
+    if len(found) < 2:
+        raise ValueError(f"lengths={found}: a crossover lies between two. Give more.")
+    return found
+
+
+def resolve(profile: str, **overrides: Any) -> Scaling:
+    """The main question of a profile's benchmark: training a causal layer."""
+    one_of("profile", profile, PROFILES)
+    (lengths, runs, seconds), same = REPEATS[profile], scaling_of(profile)
+    sizes = {name: getattr(same, name) for name in ("heads", "head_dim", "dtype")}
+    sizes["repeats"] = 10 if profile == "smoke" else None
+    return asked(seconds * runs, profile, runs, lengths=lengths, **sizes | overrides)
+
+
+# What the earlier replication has published ---------------------------------------------------
+
+EARLIER_MACHINE = "one Quadro P4000 with 8 GB"
+"""Its Sec. 3.5."""
+TABLE_1 = MappingProxyType({
+    "N": (8, 16, 32, 64),
+    "softmax": (221.0, 236.0, 287.0, 416.0),
+    "linear": (1738.0, 3004.0, 5373.0, 10071.0),
+})  # fmt: skip
+"""Seconds for 3000 training steps. Its Table 1; one run a length."""
+EARLIER_STEPS = 3000
+"""Training steps behind each time of its Table 1."""
+EARLIER_ENDS = MappingProxyType({
+    8: {"softmax": 1.29, "linear": 0.00}, 16: {"softmax": 1.81, "linear": 1.80},
+    32: {"softmax": 2.15, "linear": 0.00}, 64: {"softmax": 2.24, "linear": 2.19},
+})  # fmt: skip
+"""Where the curves of its Figures 2 and 5 end, by N, in nats per token: read off, and divided by
+the batch that their levels fit, 8 for softmax and 32 for linear attention. Its softmax at N = 32
+ends between 2.08 and 2.22."""

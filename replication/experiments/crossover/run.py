@@ -1,0 +1,83 @@
+"""One question asked in several runs, each a unit, in a process of its own.
+
+Asked by ``replication crossover`` it has a time limit. Other lengths, sizes or threads are other
+units, and the last good one stays until a better one is whole.
+"""
+
+import json
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from replication import measure, store
+from replication.experiments.crossover.numbers import OWN, resolve
+from replication.experiments.scaling import run as scaling_run
+from replication.experiments.scaling.contenders import contenders, kinds
+from replication.experiments.scaling.numbers import Scaling
+from replication.experiments.scaling.run import Evidence, evidence, in_own_process, measure_run
+from replication.store import Unit
+
+CONTENDER, RIVALS = "linear", ("softmax", "softmax-textbook")
+
+
+class OwnUnit(Unit):
+    """Of a question that no notebook asks."""
+
+    remedy = "replication crossover"
+
+
+def units(profile: str) -> list[Unit]:
+    return units_of(resolve(profile))
+
+
+def units_of(scaling: Scaling) -> list[Unit]:
+    kind = OwnUnit if scaling.profile == OWN else Unit
+    return scaling_run.units_of(scaling, "crossover", kind)
+
+
+def ensure(
+    scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
+) -> Evidence:
+    """The runs that ``folder`` has of these numbers, and those that are missing or stale."""
+    return evidence(scaling_run.ensure_runs(units_of(scaling), folder, rows, add))
+
+
+def ask_now(scaling: Scaling, folder: Path) -> Evidence:
+    """All runs anew, in the time that they have together."""
+    check_size(scaling)
+    every, end = units_of(scaling), time.time() + scaling.seconds * scaling.runs
+    for i, unit in enumerate(every):
+        in_own_process(replace(unit, run=partial(_until, scaling, i, end)), folder)
+    return evidence([store.load(unit, folder) for unit in every])
+
+
+def _until(scaling: Scaling, run: int, end: float, scratch: Path) -> store.Result:
+    """A run that takes its share of what is left."""
+    left = max(1.0, (end - time.time()) / (scaling.runs - run))
+    return measure_run(scaling, run, left, scratch)
+
+
+def check_size(scaling: Scaling) -> None:
+    """Refuse what cannot be allocated on this machine, before anything tries to."""
+    free = measure.free_bytes(measure.pick_device(scaling.device))
+    for group in kinds(scaling)[0]:
+        values = group.batch * group.heads * (4 * group.N * group.head_dim + group.head_dim**2)
+        if contenders(scaling, group) and 4 * values > free:
+            raise ValueError(
+                f"N = {group.N} with {group.heads} heads of {group.head_dim} needs at least "
+                f"{4 * values / 1e9:,.3g} GB for its inputs and a state; {free / 1e9:.3g} GB are "
+                "free. Choose shorter lengths, or fewer or smaller heads."
+            )
+
+
+def others(root: Path) -> list[Evidence]:
+    """What ``replication crossover`` has left there, question by question; whole ones alone."""
+    folder, found = root / OWN, {}
+    for path in sorted((folder / "crossover").glob("run-*.json")):
+        numbers = json.loads(path.read_text())["numbers"]
+        run = numbers.pop("run")
+        found.setdefault(json.dumps(numbers, sort_keys=True), {})[run] = path
+    kept = store.read_folder(folder / "crossover") if found else []
+    by_path = {one.unit.path(folder).with_suffix(".json"): one for one in kept}
+    return [evidence([by_path[path] for path in runs.values()]) for runs in found.values()]

@@ -1,0 +1,45 @@
+"""One more token: its time, and what must be remembered for it, against the tokens before it."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from replication import attention
+from replication.experiments.decoding.run import AGAIN
+from replication.stats import location
+from replication.style import WIDTH, legend, log_ticks
+
+KINDS = {"state": "as an RNN", "cache": "with a cache"}
+
+
+def tokens(rows: pd.DataFrame) -> Figure:
+    """On the left time a token, on the right memory."""
+    figure = Figure(figsize=(WIDTH, 3.1))
+    left, right = figure.subplots(1, 2)
+    _draw(left, rows, "time_ms", 1.0, "time per token (ms)")
+    _draw(right, rows, "state_bytes", 1e6, "state or cache (MB)")
+    legend(figure, [left], columns=3)
+    return figure
+
+
+def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str) -> None:
+    for name in sorted(rows.contender.unique(), key=lambda name: (name.endswith(AGAIN), name)):
+        own = rows[rows.contender == name]
+        if (own[quantity] > 0).all():  # who remembers nothing has none
+            axes.plot(location(own, quantity)["value"].loc[name] / unit, ms=4.5, **_look(name))
+    axes.set(xscale="log", yscale="log", xlabel="tokens before, N", ylabel=label)
+    axes.set_xticks(sorted(rows.N.unique()))
+    axes.set_xticks([], minor=True)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    log_ticks(axes.yaxis)
+
+
+def _look(name: str) -> dict:
+    """Who computes all again looks like the textbook's form, if its mechanism has one."""
+    card = attention.mechanism(name.removesuffix(AGAIN))
+    how, look = KINDS[card.memory.kind], card.look
+    if name.endswith(AGAIN):
+        how, textbook = "all computed again", f"{card.name}-textbook"
+        look = attention.look_of(textbook if textbook in attention.mechanisms() else card.name)
+    return {"color": look.colour, "ls": look.dash, "marker": look.marker,
+            "label": f"{card.name}, {how}"}  # fmt: skip

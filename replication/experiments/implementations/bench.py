@@ -1,0 +1,268 @@
+"""How fast and how lean our kernels are beside their rivals, in one run: ``bench attention``.
+
+Contenders take turns, round by round, in one process. A bar is a ratio within the run, never a
+time. With one thread the clock is the processor's, so that what other programs do hardly counts;
+with several it is the wall's.
+"""
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
+
+import pandas as pd
+import torch
+from tqdm.auto import tqdm
+
+from replication import measure, store
+from replication.attention import FrozenStack, mechanism, softmax_attention_tiled
+from replication.attention.authors import ABSENT, is_installed
+from replication.attention.kernels import available_kernel
+from replication.experiments.decoding.run import HEADS, LAYERS, WIDTH, stack
+from replication.experiments.implementations.scrutiny import slope, training
+
+LENGTHS = (8, 16, 64, 256, 1024, 4096, 16384)
+HEAD_DIMS = (64, 32)
+TOKENS = max(LENGTHS)
+"""Positions in a batch, so that the batch is proportional to 1 / N as in the paper (Sec. 4.1.2)."""
+LONGEST = 1024
+"""For softmax attention, whose time grows with N^2."""
+BATCHES = (1, 16, 128)
+"""Of decoding."""
+OPERATIONS = 14
+"""D M of these a token and head: S, its products with phi(Q) and phi(K), and their gradients."""
+BESIDE = 1024
+"""Length of the sequences that are timed beside busy programs, D = 32."""
+
+
+def attends() -> dict[str, Callable]:
+    """Every kernel by its name; those that cannot run here are left out."""
+    found = {name: mechanism(name) for name in ("linear", "softmax", "softmax-textbook")}
+    found["linear, PyTorch"] = partial(mechanism("linear"), kernel="pytorch")
+    if is_installed():
+        found["authors"] = mechanism("authors")
+    if available_kernel("softmax").kernel == "compiled":
+        found["softmax, tiled"] = softmax_attention_tiled
+    return found
+
+
+def run(options: Namespace) -> int:
+    """The command: measure, save, and say which bars are reached."""
+    device = measure.pick_device(options.device)
+    if not is_installed():
+        print(ABSENT)
+    threads = options.threads or torch.get_num_threads()
+    with measure.processes(1, threads) as pool:
+        tables, rate, machine = pool.submit(bench, options.rounds, str(device)).result()
+    facts = {"machine": machine, "rounds": options.rounds, "gemm_flops_per_s": rate}
+    facts |= {"commit": store.commit(), "source": store.code_hash(bench)}
+    for name, table in tables.items():
+        store.write(options.out / f"{name}-{threads}-threads.csv", table, facts)
+    print(per_token(tables["attention"]).round(2).to_string())
+    print(bars(**tables, rate=rate).round(3).to_string(index=False))
+    print(f"GEMM {rate / 1e9:.0f} GFLOP/s, {threads} threads. Rows: {options.out}")
+    return 0
+
+
+def bench(rounds: int, device: str) -> tuple[dict[str, pd.DataFrame], float, dict]:
+    """Everything that is measured, the rate of a large product, and the machine."""
+    place = torch.device(device)
+    for _ in range(3):  # wake the machine up
+        rate = measure.gemm_rate(place, repeats=2)
+    tables = {"attention": attention(rounds, place), "decoding": decoders(rounds)}
+    tables["busy"] = beside_others(rounds)
+    return tables, max(rate, measure.gemm_rate(place)), measure.machine(place)
+
+
+def seconds(run: Callable[[], object], device: torch.device | None = None) -> float:
+    """Of one call: the processor's if one thread works, else the wall's."""
+    if torch.get_num_threads() > 1 or (device and device.type == "cuda"):
+        return measure.seconds(run, device)
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def interleaved(
+    runs: dict[str, Callable[[], object]], rounds: int, device: torch.device | None = None
+) -> Iterator[tuple[int, str, float]]:
+    """(round, name, seconds): every contender once a round, in turn, after one warm-up."""
+    for run in runs.values():
+        run()
+    for i in range(rounds):
+        for name, run in runs.items():
+            yield i, name, seconds(run, device)
+
+
+# Attention ------------------------------------------------------------------------------------
+
+
+def attention(
+    rounds: int,
+    device: torch.device,
+    lengths: tuple[int, ...] = LENGTHS,
+    head_dims: tuple[int, ...] = HEAD_DIMS,
+    tokens: int = TOKENS,
+) -> pd.DataFrame:
+    """A row a repeat of a causal layer forward and backward: us and peak bytes a token."""
+    rows, sizes = [], [(D, N) for D in head_dims for N in lengths]
+    for D, N in tqdm(sizes, desc="attention", leave=False, disable=None):
+        chosen = {n: a for n, a in attends().items() if N <= LONGEST or "softmax" not in n}
+        runs = {name: layer(attend, tokens // N, N, D, device) for name, attend in chosen.items()}
+        memory = {name: measure.peak_bytes(run, device) for name, run in runs.items()}
+        rows += [
+            {"contender": name, "head_dim": D, "N": N, "round": i,
+             "us": time * 1e6 / tokens, "peak_bytes": memory[name] / tokens}
+            for i, name, time in interleaved(runs, rounds, device)
+        ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def layer(
+    attend: Callable, batch: int, N: int, D: int, device: torch.device | str = "cpu"
+) -> Callable[[], tuple]:
+    """Inputs drawn once, a peer's laid out in its own order."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(batch, HEADS, N, D, generator=generator).to(device) for _ in range(4)]
+    if getattr(attend, "is_peer", False):
+        inputs = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
+    return training(attend, *inputs)
+
+
+def per_token(rows: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds a token: a row a head size and length, a column a kernel."""
+    return rows.groupby(["head_dim", "N", "contender"]).us.median().unstack()
+
+
+# One token after another ----------------------------------------------------------------------
+
+
+def decoders(rounds: int, tokens: int = 20) -> pd.DataFrame:
+    """One token through 8 layers of width 256, as an RNN; ours and the authors'."""
+    layers, rows = stack("linear"), []
+    frozen = FrozenStack(layers)
+    for batch in BATCHES:
+        x = torch.randn(batch, WIDTH)
+
+        def ours(x: torch.Tensor = x) -> None:
+            memories = [layer.begin(len(x), tokens, None) for layer in layers]
+            for position in range(tokens):
+                frozen.step(x, position, memories)
+
+        runs = {"linear": ours} | ({"authors": _theirs(x, tokens)} if is_installed() else {})
+        with torch.inference_mode():
+            rows += [
+                {"contender": name, "batch": batch, "round": i, "us": time * 1e6 / tokens}
+                for i, name, time in interleaved(runs, rounds)
+            ]
+    return pd.DataFrame(rows)
+
+
+def _theirs(x: torch.Tensor, tokens: int) -> Callable[[], None]:
+    from fast_transformers.builders import RecurrentEncoderBuilder
+
+    model = RecurrentEncoderBuilder.from_kwargs(
+        attention_type="linear", n_layers=LAYERS, n_heads=HEADS, feed_forward_dimensions=4 * WIDTH,
+        query_dimensions=WIDTH // HEADS, value_dimensions=WIDTH // HEADS,
+    ).get().eval()  # fmt: skip
+
+    def run() -> None:
+        state = None
+        for _ in range(tokens):
+            _, state = model(x, state=state)
+
+    return run
+
+
+# Beside busy programs -------------------------------------------------------------------------
+
+
+def beside_others(rounds: int) -> pd.DataFrame:
+    """A row a repeat, by the wall's clock, alone and beside 2 and 4 programs that compute."""
+    one, rows = layer(mechanism("linear"), TOKENS // BESIDE, BESIDE, 32), []
+    for busy in (0, 2, 4):
+        with _spinning(busy):
+            one()
+            rows += [{"busy": busy, "round": i, "ms": measure.seconds(one) * 1e3,
+                      "explained": explained(busy)} for i in range(3 * rounds)]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def explained(busy: int) -> float:
+    """How many times as long the lost cores alone make it take."""
+    cores, threads = os.cpu_count(), torch.get_num_threads()
+    mine = min(threads, cores * threads / (threads + busy))
+    return min(threads, cores) / mine
+
+
+@contextmanager
+def _spinning(count: int) -> Iterator[None]:
+    """So many programs that compute, ended with the block."""
+    started = [get_context("spawn").Process(target=_spin, daemon=True) for _ in range(count)]
+    for process in started:
+        process.start()
+    time.sleep(1.0 if count else 0)
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.join()
+
+
+def _spin() -> None:
+    end = time.monotonic() + 120  # should nobody end it
+    while time.monotonic() < end:
+        sum(range(10_000))
+
+
+# Bars -----------------------------------------------------------------------------------------
+
+
+def bars(
+    attention: pd.DataFrame, decoding: pd.DataFrame, busy: pd.DataFrame, rate: float
+) -> pd.DataFrame:
+    """What was to be reached, what was, and whether."""
+    found = [*_speeds(attention), *_shares(attention, rate), *_memories(attention)]
+    step = decoding.groupby(["batch", "contender"]).us.median().unstack()
+    for batch, row in step.iterrows() if "authors" in step else ():
+        least = 2 if batch == 1 else 1.3
+        found.append(
+            (f"authors / linear, decoding, batch {batch}", row.authors / row.linear, least)
+        )
+    load = busy.groupby("busy")[["ms", "explained"]].median()
+    for count, row in load.iloc[1:].iterrows():
+        part = row.explained / (row.ms / load.ms[0])
+        found.append((f"share of the slowdown beside {count} programs explained", part, 1 / 1.5))
+    table = pd.DataFrame(found, columns=["what", "measured", "bar"])
+    return table.assign(reached=table.measured >= table.bar)
+
+
+def _speeds(rows: pd.DataFrame) -> Iterator[tuple[str, float, float]]:
+    """Tiled softmax is no bar: it shows what is the mechanism's and what the kernel's."""
+    times = rows.pivot(index=["head_dim", "N", "round"], columns="contender", values="us")
+    ratios = times.div(times.linear, axis=0).groupby(level=["head_dim", "N"]).median()
+    for rival, shortest, least in (("authors", 64, 3.5), ("softmax", 16, 1),
+                                   ("softmax-textbook", 16, 1)):  # fmt: skip
+        for D, own in ratios.filter([rival]).loc[:, shortest:, :].groupby("head_dim"):
+            what = f"{rival} / linear, D = {D}, least from N = {shortest} on"
+            yield what, own[rival].min(), least
+
+
+def _shares(rows: pd.DataFrame, rate: float) -> Iterator[tuple[str, float, float]]:
+    us = per_token(rows).linear
+    for D, least in ((64, 0.4), (32, 0.3)):
+        share = OPERATIONS * D * D * HEADS / (us[D, 4096] * 1e-6) / rate
+        yield f"share of the GEMM rate, D = {D}, N = 4096", share, least
+
+
+def _memories(rows: pd.DataFrame) -> Iterator[tuple[str, float, float]]:
+    memory = rows.groupby(["contender", "head_dim", "N"]).peak_bytes.first()
+    ratio = (memory["linear, PyTorch"] / memory["linear"]).loc[:, 1024:]
+    yield "memory, PyTorch's kernel / compiled, least from N = 1024 on", ratio.min(), 1 / 1.1
+    long = memory["linear"].loc[64].loc[1024:]
+    growth = slope(long.index, long * long.index)
+    yield "1 less the distance of the memory exponent from 1", 1 - abs(growth - 1), 0.98

@@ -1,0 +1,168 @@
+"""The drawings of notebook 04: growth of time and memory, exponents, steps of whole models.
+
+Rows are those of the scaling benchmark, a repeat each; what is drawn is the level of a cell over
+runs, with its interval. A contender differs from the others in colour, dash and marker, so also in
+grey.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from replication import attention
+from replication.stats import location
+from replication.style import WIDTH, legend, log_ticks
+
+CROSSES = {"linear": "+", "softmax": "x"}
+"""The markers of what others have published."""
+QUANTITIES = {
+    "time_ms": ("time per sequence (ms)", 1.0),
+    "peak_bytes": ("peak memory per sequence (MB)", 1e6),
+}
+"""What an axis says, and its unit."""
+DIRECTIONS = {"training": "forward and backward", "forward": "forward"}
+TITLES = {"paper": "the paper's model", "earlier": "the earlier replication's model"}
+GUIDE = {"color": "0.6", "lw": 0.9, "zorder": 0}
+POWERS = (0.4, 2.6)
+"""Exponents that are drawn."""
+
+
+def look(contender: str) -> dict:
+    """Colour, dash, marker and label of a contender; finer where no claim is about it."""
+    own = attention.look_of(contender)
+    size = {"ms": 4, "lw": 0.8} if own.fine else {"ms": 4.5, "lw": 1.4}
+    return {"color": own.colour, "ls": own.dash, "marker": own.marker, "label": own.label} | size
+
+
+def _curves(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float = 1.0) -> None:
+    """The level of every cell with its interval, a line a contender."""
+    found = location(rows, quantity).dropna() / unit
+    for name in _ordered(found.index.unique("contender")):
+        own = found.loc[name]
+        axes.plot(own["value"], **look(name))
+        axes.vlines(own.index, own["low"], own["high"], color=look(name)["color"], lw=1)
+
+
+def _ordered(contenders: Iterable[str]) -> list[str]:
+    return sorted(set(contenders), key=list(attention.contenders()).index)
+
+
+def _lengths(axes: Axes, N: Iterable[int]) -> None:
+    """Every length has a tick, at most five their numbers."""
+    found = sorted(set(N))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(found, minor=True)
+    axes.set_xticks(found[:: max(1, -(-len(found) // 5))])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("sequence length $N$")
+
+
+def _log_y(axes: Axes, label: str) -> None:
+    axes.set_yscale("log")
+    log_ticks(axes.yaxis)
+    axes.set_ylabel(label)
+
+
+def _guides(axes: Axes) -> None:
+    """Lines that grow as N and N^2, in the lower right, where no cost lies; the limits stay."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    start, foot = left * (right / left) ** 0.65, low * (high / low) ** 0.04
+    reach = (right / left) ** 0.22
+    for power, text in ((1, "$N$"), (2, "$N^2$")):
+        tip = start * reach, foot * reach**power
+        axes.plot([start, tip[0]], [foot, tip[1]], **GUIDE)
+        axes.annotate(text, tip, (3, 0), textcoords="offset points", color="0.35", va="center")
+    axes.set(xlim=(left, right), ylim=(low, high))
+
+
+def _crosses(contender: str, whose: str) -> dict:
+    return {"color": "0.55", "ls": attention.look_of(contender).dash, "marker": CROSSES[contender],
+            "lw": 0.7, "ms": 5.5, "zorder": 1, "label": f"{whose}: {contender}"}  # fmt: skip
+
+
+def growth(rows: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
+    """Time and memory in one setting, after the paper's Figure 1, whose points may be added."""
+    others, figure = rows.iloc[:0] if published is None else published, Figure((WIDTH, 3.5))
+    panels = figure.subplots(1, 2)
+    for axes, quantity in zip(panels, ("time_ms", "peak_bytes"), strict=True):
+        label, unit = QUANTITIES[quantity]
+        _curves(axes, rows, quantity, unit)
+        for name, points in others.groupby("contender", sort=False):
+            axes.plot(points["N"], points[quantity] / unit, **_crosses(name, "paper"))
+        _lengths(axes, [*rows["N"], *others["N"]])
+        _log_y(axes, label)
+        _guides(axes)
+    legend(figure, panels)
+    return figure
+
+
+def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -> Figure:
+    """One quantity: a row a direction, a column a mask or none; a line where the paper begins."""
+    downs = [name for name in DIRECTIONS if (rows["direction"] == name).any()]
+    across = sorted(rows["causal"].unique(), reverse=True)
+    label, unit = QUANTITIES[quantity]
+    figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * len(downs)))
+    grid = figure.subplots(len(downs), len(across), squeeze=False, sharex=True, sharey=True)
+    for i, direction in enumerate(downs):
+        for axes, causal in zip(grid[i], across, strict=True):
+            own = rows[(rows["direction"] == direction) & (rows["causal"] == causal)]
+            _curves(axes, own, quantity, unit)
+            axes.set_title(f"{DIRECTIONS[direction]}, {'causal' if causal else 'all keys'}")
+            _lengths(axes, rows["N"])
+            _log_y(axes, label if axes is grid[i, 0] else "")
+    for axes in grid.flat:
+        axes.label_outer()
+        if paper_from is not None and paper_from <= rows["N"].max():
+            axes.axvline(paper_from, **GUIDE)
+    legend(figure, grid.flat)
+    return figure
+
+
+def exponents(table: pd.DataFrame) -> Figure:
+    """Of a table of exponents: a row a contender, a panel a quantity."""
+    quantities = [name for name in QUANTITIES if name in set(table["quantity"])]
+    names = _ordered(table["contender"])[::-1]
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.28 * len(names)))
+    panels = figure.subplots(1, len(quantities), sharey=True, squeeze=False)[0]
+    for axes, quantity in zip(panels, quantities, strict=True):
+        for row in table[table["quantity"] == quantity].itertuples():
+            _interval(axes, row, names.index(row.contender))
+        axes.set(xlim=POWERS, xticks=[0.5, 1, 1.5, 2, 2.5], xlabel="exponent of $N$",
+                 title=QUANTITIES[quantity][0].partition(" per sequence")[0])  # fmt: skip
+        for power in (1, 2):
+            axes.axvline(power, **GUIDE)
+    panels[0].set_yticks(range(len(names)), [look(name)["label"] for name in names])
+    return figure
+
+
+def _interval(axes: Axes, row, y: int) -> None:
+    """One that leaves the panel ends in an arrow."""
+    style = look(row.contender)
+    low, high = np.clip([row.low, row.high], *POWERS)
+    axes.plot([low, high], [y, y], color=style["color"], lw=1.4)
+    axes.plot(row.value, y, style["marker"], color=style["color"], ms=5.5)
+    for end, real, arrow in ((low, row.low, "<"), (high, row.high, ">")):
+        if real != end:
+            axes.plot(end, y, arrow, color=style["color"], ms=5, clip_on=False)
+
+
+def steps(table: pd.DataFrame) -> Figure:
+    """The table of ``tables.steps``: milliseconds of a training step, a panel a model."""
+    figure = Figure(figsize=(WIDTH, 3.3))
+    models, order = list(table.index.unique("subject")), list(attention.contenders())
+    panels = figure.subplots(1, len(models), squeeze=False)[0]
+    for axes, model in zip(panels, models, strict=True):
+        own = table.loc[model].dropna(axis=1, how="all")
+        for where, name in sorted(own, key=lambda key: (key[0], order.index(key[1]))):
+            style = look(name) if where == "here" else _crosses(name, where)
+            axes.plot(own[where, name].dropna(), **style)
+        _lengths(axes, own.index)
+        _log_y(axes, "a training step (ms)")
+        axes.set_title(TITLES[model])
+    legend(figure, panels)
+    return figure

@@ -1,0 +1,236 @@
+"""Rows of the benchmark -> the tables of notebook 04, and the verdicts on its claims."""
+
+import math
+
+import pandas as pd
+
+from replication.attention.authors import ABSENT
+from replication.experiments import base
+from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, within
+from replication.experiments.scaling.contenders import CELL, words
+from replication.experiments.scaling.numbers import LAYER
+from replication.experiments.scaling.run import Evidence
+from replication.stats import (
+    TooFewError,
+    ask,
+    growth_exponent,
+    location,
+    measured_crossover,
+    ratios,
+)
+
+QUANTITIES = ("time_ms", "peak_bytes")
+KIND = ["subject", "direction", "causal", "clock"]
+PRECISE = 0.10
+"""A ratio is precise if its 95 % interval is at most ± this."""
+FEWEST_JUDGED = 4
+"""Lengths of an exponent by which a claim is judged."""
+KERNELS = {"linear": "our kernel", "authors": "the authors' kernel"}
+
+
+# What was measured -------------------------------------------------------------------------
+
+
+def summary(found: Evidence) -> str:
+    """Milliseconds a sample, what was left out, and how sure the rest is."""
+    times = {key: location(own)["value"].unstack("contender")
+             for key, own in found.measured.groupby(KIND, sort=False)}  # fmt: skip
+    sure = precision(found.measured)
+    out = "".join(
+        f"\nSkipped: {x.cells} of {x.Index[1]}, {x.Index[0]}, from N = {x.shortest} on; {x.first}."
+        for x in left_out(found.rows).itertuples()
+    )
+    return (
+        f"{pd.concat(times, names=KIND).round(3).to_string(na_rep='-')}\nMilliseconds a sample, of "
+        f"{found.runs} runs in {found.facts['measured_seconds']:.0f} s; {disturbed(found.rows)}. "
+        f"{sure.precise.sum()} of {len(sure)} ratios to linear attention are known to ± "
+        f"{PRECISE:.0%}.{out}"
+    )
+
+
+def disturbed(rows: pd.DataFrame) -> str:
+    """What other programs did meanwhile."""
+    timed = rows[rows["status"] == "measured"]
+    waiting = timed["wait_ms"].clip(lower=0).sum() / timed["wall_ms"].sum()
+    return (
+        f"{timed['disturbed'].mean():.0%} of {len(timed)} repeats were disturbed and made again, "
+        f"and the thread waited for its core {waiting:.0%} of the time"
+    )
+
+
+def precision(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every ratio to linear attention, with its half-width and whether that is precise."""
+    found = []
+    for key, own in rows.groupby(KIND, sort=False):
+        for name in set(own["contender"]) - {"linear"}:
+            if (table := ask(ratios, own, "linear", name)) is not None:
+                half = (table["high"] / table["low"]) ** 0.5 - 1
+                found += [dict(zip(KIND, key, strict=True)) | {"contender": name, "N": N, "half": x}
+                          for N, x in half.items()]  # fmt: skip
+    return pd.DataFrame(found).assign(precise=lambda table: table["half"] <= PRECISE)
+
+
+def left_out(rows: pd.DataFrame) -> pd.DataFrame:
+    """By subject, contender and cause: how many cells no run has, where, and the first reason."""
+    never = rows["status"].eq("skipped").groupby([rows[c] for c in CELL]).transform("all")
+    skipped = rows[never].drop_duplicates([*CELL])
+    cause = skipped["reason"].str.extract(r"^(time|memory):", expand=False).fillna("not available")
+    found = skipped.groupby(["subject", "contender", cause.rename("for want of")])
+    return found.agg(
+        cells=("N", "size"), shortest=("N", "min"), longest=("N", "max"), first=("reason", "first")
+    )
+
+
+def exponents(rows: pd.DataFrame, shortest: int) -> pd.DataFrame:
+    """Of every contender of one layer and quantity; without those of which lengths are too few."""
+    found = {
+        (name, quantity): ask(growth_exponent, rows, name, quantity, shortest=shortest)
+        for name in rows["contender"].unique()
+        for quantity in QUANTITIES
+    }
+    kept = [{"contender": key[0], "quantity": key[1]} | vars(x) for key, x in found.items() if x]
+    return pd.DataFrame(kept, columns=["contender", "quantity", "value", "low", "high", "shortest",
+                                       "longest", "lengths", "misfit"])  # fmt: skip
+
+
+def longest_ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """How many times the cost of linear attention the others', at the longest N of both."""
+    found = []
+    for name in [name for name in rows["contender"].unique() if name != "linear"]:
+        for quantity in QUANTITIES:
+            table = ratios(rows, "linear", name, quantity).dropna()
+            if len(table):
+                last = table.iloc[-1][["value", "low", "high"]].to_dict()
+                found.append({"contender": name, "quantity": quantity, "N": table.index[-1]} | last)
+    return pd.DataFrame(found, columns=["contender", "quantity", "N", "value", "low", "high"])
+
+
+def steps(rows: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Milliseconds of a whole training step by model and N, ours beside the earlier ones.
+
+    A step has the largest batch of its model, the published one; where a smaller batch was
+    measured it is scaled up. ``published`` has contender, N, step_ms, for the model ``earlier``.
+    """
+    found = [published.assign(subject="earlier", where="published")]
+    for subject, own in rows[rows["subject"] != LAYER].groupby("subject"):
+        table = location(own).reset_index().rename(columns={"value": "step_ms"})
+        table["step_ms"] *= own["batch"].max()
+        found.append(table.assign(subject=subject, where="here"))
+    return pd.concat(found).pivot_table("step_ms", ["subject", "N"], ["where", "contender"])
+
+
+def linear_over(table: pd.DataFrame) -> pd.DataFrame:
+    """How many times as long a step takes with linear attention, from the table of ``steps``."""
+    others = [name for name in table if name[1] != "linear" and (name[0], "linear") in table]
+    return pd.DataFrame({name: table[name[0], "linear"] / table[name] for name in others})
+
+
+# Rules -------------------------------------------------------------------------------------
+
+
+def grows_linearly(
+    evidence: Evidence, from_length: int, time: float, memory: float, rival: str, gap: float
+) -> Verdict:
+    rows, margins = evidence.layer, {"time_ms": time, "peak_bytes": memory}
+    if evidence.refused:
+        return Verdict(INCONCLUSIVE, evidence.refused, {})
+    table = exponents(rows, from_length).set_index(["contender", "quantity"])
+    values = {name: {what: table.loc[name, what].to_dict() for what in margins
+                     if (name, what) in table.index} for name in ("linear", rival)}  # fmt: skip
+    ours, theirs = values["linear"], values[rival]
+    if any(len(found) < 2 or found["time_ms"]["lengths"] < FEWEST_JUDGED - (found is theirs)
+           for found in (ours, theirs)):  # fmt: skip
+        text = f"From {from_length} on too few lengths have times: {FEWEST_JUDGED} are needed of "
+        return Verdict(INCONCLUSIVE, f"{text}linear attention, and 3 of textbook softmax.", values)
+    linear = [within(ours[what]["low"], ours[what]["high"], 1 - margin, 1 + margin)
+              for what, margin in margins.items()]  # fmt: skip
+    apart = [within(theirs[w]["low"] - ours[w]["high"], theirs[w]["high"] - ours[w]["low"], gap,
+                    math.inf) for w in margins]  # fmt: skip
+    return Verdict(
+        _by_growth(linear, apart), " ".join(_growth(*found) for found in values.items()), values
+    )
+
+
+def _by_growth(linear: list[bool | None], apart: list[bool | None]) -> str:
+    """What is open makes no claim half true: that takes a yes and a no."""
+    if all([*linear, *apart]):
+        return SUPPORTED
+    if linear == [False, False]:
+        return NOT
+    return PARTLY if any(linear) and False in [*linear, *apart] else INCONCLUSIVE
+
+
+def _growth(contender: str, found: dict[str, dict]) -> str:
+    time, memory = found["time_ms"], found["peak_bytes"]
+    return (
+        f"{words()[contender].capitalize()} needs time as N^{time['value']:.2f} ({time['low']:.2f} "
+        f"to {time['high']:.2f}) and memory as N^{memory['value']:.2f}, from N = "
+        f"{time['shortest']:.0f} to {time['longest']:.0f}; no time is farther than "
+        f"{time['misfit']:.0%} from its power law."
+    )
+
+
+def faster(evidence: Evidence, opponent: str, from_length: int) -> Verdict:
+    """The outcome is of our kernel; the authors' is judged beside it."""
+    if evidence.refused:
+        return Verdict(INCONCLUSIVE, evidence.refused, {})
+    found = {kernel: _faster(evidence.layer, kernel, opponent, from_length) for kernel in KERNELS}
+    ours, theirs = found.values()
+    beside = f"By the authors' kernel it is {theirs.outcome}. {theirs.evidence}"
+    if "authors" not in set(evidence.layer.contender):
+        beside = ABSENT.partition(",")[0] + ", so that only our kernel is judged."
+    values = {kernel: {"outcome": one.outcome} | one.values for kernel, one in found.items()}
+    return Verdict(ours.outcome, f"{ours.evidence} {beside}", values)
+
+
+def _faster(rows: pd.DataFrame, kernel: str, opponent: str, from_length: int) -> Verdict:
+    name = words()[opponent]
+    long = rows[from_length <= rows.N]
+    found = ask(ratios, long, kernel, opponent)
+    if found is None or not len(found := found.dropna()):
+        text = f"{name} have no length from {from_length} on in common that was timed undisturbed."
+        return Verdict(INCONCLUSIVE, f"{KERNELS[kernel].capitalize()} and {text}", {})
+    found = found.reset_index()
+    answers = [within(x.low, x.high, 1.0, math.inf) for x in found.itertuples()]
+    text = _ratio_words(found, name, KERNELS[kernel], answers)
+    return Verdict(base.by_answers(answers), text, {"ratios": found.to_dict("records")})
+
+
+def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool | None]) -> str:
+    """The ratios at the two ends, and where it is not so or not clear."""
+
+    def times(ratio: float) -> str:
+        return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
+
+    first, *last = found.iloc[[0, -1]].drop_duplicates().itertuples()
+    parts = [
+        f"{times(first.value)} times as long as {kernel} at N = {first.N:.0f} (95 % "
+        f"interval {times(first.low)} to {times(first.high)})",
+        *(f"{times(row.value)} times at N = {row.N:.0f} ({times(row.low)} to {times(row.high)})"
+          for row in last),
+    ]  # fmt: skip
+    lengths = zip(found.N, answers, strict=True)
+    other = [f"{N:.0f}" for N, answer in lengths if not answer]
+    rest = f"; not shown to be slower at N = {', '.join(other)}" if other else ""
+    return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{rest}."
+
+
+def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:
+    rows = evidence.measured
+    try:
+        found = measured_crossover(rows[rows.subject == subject], "linear", opponent)
+    except TooFewError as error:
+        return Verdict(INCONCLUSIVE, f"The model's steps cannot be compared: {error}", {})
+    if evidence.refused:
+        return Verdict(INCONCLUSIVE, evidence.refused, {})
+    ends = {name: getattr(found, name) for name in ("at", "low", "high")}
+    values = {n: None if math.isinf(x) else x for n, x in ends.items()}
+    values["longest"] = found.longest
+    sentence = (
+        f"In a training step of a model of the same sizes, {found.sentence(words())}. This is "
+        "another program on other hardware than the earlier replication's."
+    )
+    if math.isinf(found.high) and found.longest < at:
+        return Verdict(INCONCLUSIVE, sentence, values)
+    answer = within(found.low, found.high, at / factor, float(at * factor))
+    return Verdict({True: SUPPORTED, False: NOT, None: PARTLY}[answer], sentence, values)
