@@ -1,0 +1,20 @@
+"""Image generation (notebook 06): the paper's main result, pixel by pixel, on real images."""
+
+from replication.experiments.base import Experiment, later
+
+RULES = ("on_par", "draws_faster", "beats_cache", "lower_in_equal_time")
+
+EXPERIMENT = Experiment(
+    name="images",
+    title="image generation",
+    notebook="06_image_generation",
+    work="training",
+    minutes={"smoke": 0.4, "quick": 2, "reference": 480, "paper": 50000},
+    units=later(f"{__name__}.run:units"),
+    evidence=later(f"{__name__}.run:evidence"),
+    rules={name: later(f"{__name__}.rules:{name}") for name in RULES},
+    summary=later(f"{__name__}.run:summary"),
+    costs=later(f"{__name__}.run:costs"),
+    check=later(f"{__name__}.run:check"),
+    in_parts=True,
+)

@@ -1,0 +1,78 @@
+"""In JupyterLab: choose a digit, how much of it is given and a temperature; the model finishes it.
+
+Elsewhere, as under papermill and in a PDF, the picture that it begins with is shown.
+"""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from IPython.display import Image
+
+from replication.experiments.images.figures import picture
+from replication.experiments.images.generate import drawing
+from replication.experiments.images.numbers import Study
+from replication.experiments.images.run import task_of, trained_model, units_of
+from replication.experiments.images.task import ImageTask
+
+PICTURES = 14
+"""How often the picture is renewed while an image is drawn."""
+
+
+def explorer(
+    study: Study, folder: Path | None = None, data: str = "", temperature: float = 1.0
+) -> Any:
+    """A widget where one can be shown, else a picture: the linear model, or the first there is."""
+    units = {unit.numbers["attention"]: unit for unit in reversed(units_of([study]))}
+    model = trained_model(units.get("linear", next(iter(units.values()))), folder)
+    task = task_of(study, data)
+    first = png(task, finish(model, task, 3, 0.5, temperature)[-1], 0.5)
+    return _widget(model, task, first, temperature) if in_lab() else Image(first)
+
+
+def finish(
+    model: Any, task: ImageTask, label: int, share: float, temperature: float, seed: int = 0
+) -> list:
+    """The first test image of this label, its first ``share`` kept: some pictures on the way."""
+    which = int(np.flatnonzero(task.test_labels == label)[0])
+    prompt = task.test[which : which + 1, : given(task, share)]
+    found = [values[0].cpu().numpy().copy() for values in drawing(model, prompt, temperature, seed)]
+    return found[:: max(1, len(found) // PICTURES)] + found[-1:]
+
+
+def given(task: ImageTask, share: float) -> int:
+    return min(max(1, round(share * task.test.shape[1])), task.test.shape[1])
+
+
+def png(task: ImageTask, values: Any, share: float) -> bytes:
+    buffer = BytesIO()
+    picture(task.picture(values), given(task, share)).savefig(buffer, format="png", dpi=100)
+    return buffer.getvalue()
+
+
+def in_lab() -> bool:
+    """Whether somebody may be there to click: a kernel that was not started to run a file."""
+    import os
+
+    return "JPY_SESSION_NAME" in os.environ
+
+
+def _widget(model: Any, task: ImageTask, first: bytes, temperature: float) -> Any:
+    import ipywidgets as w
+
+    digit = w.ToggleButtons(options=list(range(10)), value=3, description="digit")
+    share = w.FloatSlider(value=0.5, min=0, max=0.95, step=0.05, description="given")
+    heat = w.FloatSlider(value=temperature, min=0.1, max=1.5, step=0.1, description="temperature")
+    again, image = w.Button(description="draw another"), w.Image(value=first, format="png")
+    seeds = iter(range(1, 10**9))
+
+    def redraw(_: Any) -> None:
+        seen = finish(model, task, digit.value, share.value, heat.value, next(seeds))
+        for values in seen:
+            image.value = png(task, values, share.value)
+
+    for control in (digit, share, heat):
+        control.observe(redraw, "value")
+    again.on_click(redraw)
+    return w.VBox([digit, share, heat, again, image])

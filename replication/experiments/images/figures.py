@@ -1,0 +1,181 @@
+"""The drawings of notebook 06: curves, images, completions, images a second, memory.
+
+Rows are those of ``run.Trained`` and ``speed.Timed``. Thin lines are seeds, thick ones their
+median; a mechanism has its colour, dash and marker everywhere.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from replication.attention import look_of
+from replication.attention.card import Look
+from replication.experiments.images.rules import speeds
+from replication.experiments.images.run import pictures
+from replication.experiments.images.sources import CONTENDERS, PAPER, TITLES
+from replication.style import SMALL, WIDTH, legend, log_ticks
+
+LOOKS = {"softmax-cache": "softmax", "softmax": "softmax-textbook", "softmax-fused": "softmax"}
+LABELS = {"softmax-cache": "softmax, cache", "softmax": "softmax, textbook",
+          "softmax-fused": "softmax, fused", "authors": "linear, authors'"}  # fmt: skip
+GIVEN = "#de8f05"
+
+
+def look(contender: str) -> Look:
+    return look_of(LOOKS.get(contender, contender))
+
+
+def label(contender: str) -> str:
+    return LABELS.get(contender) or look(contender).label
+
+
+# Training -------------------------------------------------------------------------------------
+
+
+def curves(trained: Any) -> Figure:
+    """Bits per dimension on test images, by updates and by the seconds that these took."""
+    figure = Figure(figsize=(WIDTH, 2.9))
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, x, words in zip(panels, ("step", "seconds"), ("updates", "seconds of updates"),
+                              strict=True):  # fmt: skip
+        _draw_curves(axes, trained, x)
+        axes.set_xlabel(words)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    drawn = trained.evaluations[trained.evaluations.step > 0].bits_per_dim
+    panels[0].set_ylim(0.97 * drawn.min(), 1.03 * drawn.max())
+    panels[0].set_ylabel("bits per dimension")
+    legend(figure, panels)
+    return figure
+
+
+def _draw_curves(axes: Axes, trained: Any, x: str) -> None:
+    rows = trained.evaluations[trained.evaluations.step > 0]
+    for name in trained.study.attentions:
+        mine, one = rows[rows.attention == name], look_of(name)
+        for _, seed in mine.groupby("seed"):
+            axes.plot(seed[x], seed.bits_per_dim, color=one.colour, lw=0.6, alpha=0.6)
+        middle = mine.groupby("step")[[x, "bits_per_dim"]].median() if x != "step" else \
+            mine.groupby("step").bits_per_dim.median().reset_index()  # fmt: skip
+        axes.plot(middle[x], middle.bits_per_dim, color=one.colour, ls=one.dash, marker=one.marker,
+                  ms=4, label=one.label)  # fmt: skip
+
+
+# Images ---------------------------------------------------------------------------------------
+
+
+def samples(trained: Any) -> Figure:
+    """Images drawn from nothing but their first byte, one row a mechanism."""
+    rows = trained.samples[trained.samples.kind == "sample"]
+    names = [name for name in trained.study.attentions if name in set(rows.attention)]
+    figure = Figure(figsize=(WIDTH, 0.7 * len(names) + 0.1))
+    panels = figure.subplots(len(names), 1, squeeze=False)[:, 0]
+    for axes, name in zip(panels, names, strict=True):
+        _strip(axes, pictures(rows[rows.attention == name], trained.study))
+        axes.set_ylabel(look_of(name).label, rotation=0, ha="right", va="center", size=SMALL)
+    return figure
+
+
+def completions(trained: Any) -> Figure:
+    """Original, the half that is given, and what each mechanism makes of it."""
+    rows, study = trained.samples, trained.study
+    first = rows[rows.attention == rows.attention.iloc[0]]
+    originals = pictures(first[first.kind == "original"], study)
+    given = int(first[first.kind == "original"].given.iloc[0])
+    halves = originals.reshape(len(originals), -1).copy()
+    halves[:, given:] = 0
+    names = [name for name in study.attentions if name in set(rows.attention)]
+    figure = Figure(figsize=(WIDTH, 0.62 * len(originals) + 0.3))
+    panels = figure.subplots(len(originals), 2 + len(names), squeeze=False, width_ratios=[
+        1, 1, *(rows[rows.kind == "completion"]["copy"].max() + 1 for _ in names)])  # fmt: skip
+    for i, line in enumerate(panels):
+        _strip(line[0], originals[i : i + 1])
+        _strip(line[1], halves.reshape(originals.shape)[i : i + 1])
+        for axes, name in zip(line[2:], names, strict=True):
+            mine = rows[(rows.attention == name) & (rows.kind == "completion") & (rows.image == i)]
+            _strip(axes, pictures(mine, study))
+    for axes, title in zip(panels[0], ("original", "given", *(look_of(n).label for n in names)),
+                           strict=True):  # fmt: skip
+        axes.set_title(title, size=SMALL)
+    return figure
+
+
+def picture(values: np.ndarray, given: int = 0) -> Figure:
+    """One image [side, side, colours]; a line under the rows that were given."""
+    figure = Figure(figsize=(2.2, 2.2))
+    axes = figure.subplots()
+    _strip(axes, values[None], gap=0)
+    if given > 1:
+        axes.axhline(given / values.shape[1] / values.shape[2] - 0.5, color=GIVEN, lw=1.5)
+    return figure
+
+
+def _strip(axes: Axes, images: np.ndarray, gap: int = 1) -> None:
+    """Images side by side."""
+    padded = np.pad(images, ((0, 0), (0, 0), (0, gap), (0, 0)), constant_values=96)
+    strip = np.concatenate(list(padded), 1)[:, : padded.shape[2] * len(images) - gap]
+    axes.imshow(strip.squeeze(-1) if strip.shape[-1] == 1 else strip, cmap="gray", vmin=0, vmax=255)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    axes.grid(False)
+
+
+# Speed and memory -----------------------------------------------------------------------------
+
+
+def throughput(timed: Mapping[str, Any]) -> Figure:
+    """Images a second at the best batch, beside the paper's on its GPU; one panel a data set."""
+    figure = Figure(figsize=(WIDTH, 2.8))
+    panels = figure.subplots(1, len(timed), squeeze=False, sharey=True)[0]
+    for axes, (dataset, found) in zip(panels, timed.items(), strict=True):
+        rows = speeds(found)
+        names = [name for name in (*CONTENDERS, "authors") if name in set(rows.contender)]
+        for i, name in enumerate(names):
+            mine, one = rows[rows.contender == name], look(name)
+            axes.plot([i] * len(mine), mine.images_per_second, one.marker, color=one.colour, ms=6,
+                      label="here, one thread, by batch" if not i else None)  # fmt: skip
+            for _, row in mine.iterrows():
+                axes.annotate(f" {row.batch:.0f}", (i, row.images_per_second), size=SMALL - 1.5,
+                              va="center", textcoords="offset points", xytext=(3, 0))  # fmt: skip
+            if name in PAPER[dataset]:
+                axes.plot(i, PAPER[dataset][name].images_per_second, "_", color="0.2", ms=14, mew=2,
+                          label="paper, GPU" if not i else None)  # fmt: skip
+                axes.plot(i, 1 / PAPER[dataset][name].cpu_seconds, "+", color="0.2", ms=8,
+                          label="paper, CPU, one image" if not i else None)  # fmt: skip
+        axes.set_xticks(range(len(names)), [label(name) for name in names], rotation=35, ha="right")
+        axes.set(title=TITLES[dataset], yscale="log", xlim=(-0.5, len(names) - 0.3))
+        log_ticks(axes.yaxis)
+    panels[0].set_ylabel("images a second")
+    legend(figure, panels[:1])
+    return figure
+
+
+def memory(timed: Mapping[str, Any]) -> Figure:
+    """Bytes that are kept for a batch: a state that does not grow, a cache of the whole image."""
+    figure = Figure(figsize=(WIDTH, 2.7))
+    panels = figure.subplots(1, len(timed), squeeze=False, sharey=True)[0]
+    batches = 2.0 ** np.arange(11)
+    for axes, (dataset, found) in zip(panels, timed.items(), strict=True):
+        kept = of_memory(found)
+        for name, size in kept.items():
+            one = look(name)
+            axes.plot(batches, batches * size / 1e9, color=one.colour, ls=one.dash,
+                      marker=one.marker, ms=3, label=label(name))  # fmt: skip
+        axes.axhline(11, color="0.6", lw=1, zorder=0)
+        axes.annotate("11 GB", (1, 11), size=SMALL, va="bottom")
+        axes.set(title=TITLES[dataset], xscale="log", yscale="log", xlabel="images in a batch")
+        log_ticks(axes.xaxis)
+    panels[0].set_ylabel("GB")
+    legend(figure, panels[:1])
+    return figure
+
+
+def of_memory(timed: Any) -> pd.Series:
+    """Bytes an image by contender: what it keeps, or, if it keeps nothing, its largest pass."""
+    rows = timed.measured.query("contender != 'authors'").groupby("contender", sort=False)
+    found = rows[["kept_bytes", "peak_bytes"]].max()
+    return found.kept_bytes.where(found.kept_bytes > 0, found.peak_bytes)

@@ -1,0 +1,255 @@
+"""Rows -> one row a run, speeds, and the verdicts on C7 to C10.
+
+An answer is yes, no, or None where it is open. A reduced run can show what the paper says; that it
+does not show it says nothing of the published size, so its no is open.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from replication.experiments.base import NOT_RUN, Verdict, by_answers
+from replication.experiments.images.sources import ALPHA, FEWEST_SEEDS, PAPER, SIDES, TITLES
+from replication.stats import equivalence, mean_interval, median_interval
+
+# One row a run --------------------------------------------------------------------------------
+
+
+def summarise(trained: Any) -> pd.DataFrame:
+    """How every run ended: attention, seed, updates, epochs, bits_per_dim, seconds, stopped."""
+    ends = trained.evaluations.sort_values("step").groupby(["attention", "seed"], sort=False)
+    last = ends.last().reset_index().rename(columns={"step": "updates"})
+    stopped = {(row["attention"], row["seed"]) for row in trained.failures}
+    pairs = zip(last.attention, last.seed, strict=True)
+    last["stopped"] = [pair in stopped for pair in pairs]
+    last["seen"] = last.updates * trained.study.batch_size
+    order = {name: i for i, name in enumerate(trained.study.attentions)}
+    return last.sort_values(["attention", "seed"], key=lambda x: x.map(order) if x.name ==
+                            "attention" else x).reset_index(drop=True)  # fmt: skip
+
+
+def at_equal_time(trained: Any) -> pd.DataFrame:
+    """Bits of every run at the time of training that all of its seed reached: columns attention,
+    seed, seconds, bits_per_dim, updates; between two evaluations by a straight line."""
+    rows = []
+    for seed, found in trained.evaluations.groupby("seed"):
+        time = found.groupby("attention").seconds.max().min()
+        for attention, run in found.groupby("attention", sort=False):
+            run = run.sort_values("seconds")
+            bits, updates = (np.interp(time, run.seconds, run[x]) for x in ("bits_per_dim", "step"))
+            rows.append((attention, seed, time, float(bits), float(updates)))
+    return pd.DataFrame(rows, columns=["attention", "seed", "seconds", "bits_per_dim", "updates"])
+
+
+def differences(runs: pd.DataFrame, opponent: str, relative: bool = False) -> np.ndarray:
+    """Bits of linear - opponent, seed by seed; if ``relative``, as a share of the opponent's."""
+    runs = runs[~runs.stopped] if "stopped" in runs else runs
+    wide = runs.pivot(index="seed", columns="attention", values="bits_per_dim")
+    wide = wide.reindex(columns=["linear", opponent]).dropna()
+    found = wide.linear - wide[opponent]
+    return (found / wide[opponent] if relative else found).to_numpy()
+
+
+# Speed ----------------------------------------------------------------------------------------
+
+
+def images(timed: Any) -> pd.DataFrame:
+    """Seconds for a batch of images, by contender, batch and round: samples times their parts."""
+    rows = timed.measured
+    weighted = rows.assign(seconds=rows.seconds * rows.part)
+    return weighted.groupby(["contender", "batch", "round"], sort=False).seconds.sum().reset_index()
+
+
+def speeds(timed: Any) -> pd.DataFrame:
+    """A row a contender and batch: seconds of an image or batch (median of rounds, interval),
+    images a second, bytes kept an image and at most in use an image."""
+    rows, sizes = [], timed.measured.groupby(["contender", "batch"])
+    for (name, batch), group in images(timed).groupby(["contender", "batch"], sort=False):
+        middle, low, high = median_interval(group.seconds.to_numpy())
+        of = sizes.get_group((name, batch)).iloc[0]
+        rows.append({"contender": name, "batch": batch, "seconds": middle, "low": low, "high": high,
+                     "images_per_second": batch / middle, "kept_bytes": of.kept_bytes,
+                     "peak_bytes": of.peak_bytes})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
+    """A table for readers: one row a data set and contender of the paper, ours beside theirs."""
+    rows = []
+    for dataset, found in timed.items():
+        table = speeds(found)
+        for name, theirs in PAPER[dataset].items():
+            if (mine := table[table.contender == name]).empty:
+                continue
+            most, one = mine.loc[mine.images_per_second.idxmax()], mine[mine.batch == 1]
+            size = f"{most.kept_bytes / 1e6:.2f} MB" if most.kept_bytes else "–"
+            rows.append({"Images": TITLES[dataset], "Contender": name,
+                         "s an image": one.seconds.iloc[0] if len(one) else "–",
+                         "images/s": f"{most.images_per_second:.3g} ({most.batch:.0f})",
+                         "Kept": size, "Paper, s": theirs.cpu_seconds,
+                         "Paper, images/s": theirs.images_per_second})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def best(timed: Any, contender: str) -> int | None:
+    """The batch at which a contender draws most images a second; None if it was not timed."""
+    found = speeds(timed)
+    found = found[found.contender == contender]
+    return None if found.empty else int(found.loc[found.images_per_second.idxmax(), "batch"])
+
+
+def times_faster(timed: Any, opponent: str, batch: int | None = None) -> dict | None:
+    """How many times more images a second linear attention draws, within rounds: ratio, low, high,
+    at the ``batch`` given or each at its best."""
+    totals, found = images(timed), {}
+    for name in ("linear", opponent):
+        size = batch or best(timed, name)
+        mine = totals[(totals.contender == name) & (totals.batch == size)]
+        if mine.empty:
+            return None
+        found[name] = mine.set_index("round").seconds / size
+    ratio = (found[opponent] / found["linear"]).dropna()
+    middle, low, high = median_interval(ratio.to_numpy())
+    return {"ratio": middle, "low": low, "high": high, "rounds": len(ratio)}
+
+
+def check_sums(timed: Any) -> pd.DataFrame:
+    """Whole images beside the sums over samples: contender, whole, summed, off (a share)."""
+    whole = timed.rows[timed.rows.what == "whole"].set_index("contender").seconds
+    sums = images(timed).query("batch == 1").groupby("contender").seconds.median()
+    found = pd.DataFrame({"whole": whole, "summed": sums}).dropna()
+    return found.assign(off=found.summed / found.whole - 1).reset_index()
+
+
+# Rules: evidence and a claim's numbers in, a verdict out --------------------------------------
+
+
+def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> Verdict:
+    """C7: bits at most ``margin`` above softmax's, and below those of every LSH that was run."""
+    found = [one for one in evidence.settings.values() if one.study.dataset == dataset]
+    if not found:
+        return _not_run(f"No model was trained on {TITLES[dataset]}.")
+    trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
+    runs, n = summarise(trained), len(trained.study.seeds)
+    enough = runs.updates.max() >= (trained.study.published_updates or math.inf)
+    pair = equivalence(differences(runs, "softmax", relative=True), margin, ALPHA)
+    answers = {"softmax": pair.not_above}
+    for name in opponents:
+        if len(values := differences(runs, name)):
+            answers[name] = _below(values)
+    if not enough or n < FEWEST_SEEDS:
+        answers = {name: answer if n >= FEWEST_SEEDS and answer else None
+                   for name, answer in answers.items()}  # fmt: skip
+    values = {"setting": trained.study.setting, "seeds": n, "bits": _bits(runs),
+              "relative": pair.as_dict(), "answers": answers}  # fmt: skip
+    seen = "; ".join(f"{one.study.side} x {one.study.side}: {_in_words(_bits(summarise(one)))}"
+                     for one in found)  # fmt: skip
+    less = "" if n >= FEWEST_SEEDS else f", fewer than {FEWEST_SEEDS}, so nothing is decided"
+    text = f"Bits per dimension on {TITLES[dataset]}, reduced models: {seen}. " \
+           f"{n} seed{'s' * (n > 1)} at {trained.study.setting}{less}"  # fmt: skip
+    if n >= 2:
+        text += f"; linear is {_percent(pair.mean)} from softmax (90 % interval " \
+                f"{_percent(pair.low)} to {_percent(pair.high)}, margin {margin:.0%})"  # fmt: skip
+    return Verdict(by_answers(list(answers.values())), text + ".", values)
+
+
+def _below(values: np.ndarray) -> bool | None:
+    if len(values) < FEWEST_SEEDS:
+        return None
+    low, high = mean_interval(values, ALPHA)
+    return True if high < 0 else False if low > 0 else None
+
+
+def draws_faster(evidence: Any, opponent: str, **factors: int | float) -> Verdict:
+    """C8: the ratio of images a second, each at its best batch, against a factor a data set."""
+    answers, words, values = [], [], {}
+    for dataset, factor in factors.items():
+        timed = evidence.speeds.get(dataset)
+        found = timed and times_faster(timed, opponent)
+        if not found:
+            answers.append(None)
+            words.append(f"{TITLES[dataset]}: not run here")
+            continue
+        counts = timed.facts["machine"]["device"] != "cpu"
+        yes, no = found["low"] > factor, found["high"] < factor
+        answers.append(True if yes else False if no and counts else None)
+        less = "" if counts or yes else ", on a processor, which cannot refute what a GPU showed"
+        words.append(f"{TITLES[dataset]}, published size: {_times(found)} (claimed: more than "
+                     f"{factor:,.0f}{less})")  # fmt: skip
+        values[dataset] = found
+    if not values:
+        return _not_run("The speed of generation was not measured.")
+    return Verdict(by_answers(answers), "; ".join(words) + ".", values)
+
+
+def beats_cache(evidence: Any, opponent: str) -> Verdict:
+    """C9: the same against softmax with a cache, in batches and for one image: above 1?"""
+    answers, words, values = [], [], {}
+    for dataset, timed in evidence.speeds.items():
+        for how, batch in (("one image", 1), ("in batches", None)):
+            found = times_faster(timed, opponent, batch)
+            if not found:
+                continue
+            answers.append(True if found["low"] > 1 else False if found["high"] < 1 else None)
+            words.append(f"{TITLES[dataset]}, {how}: {_times(found)}")
+            values[f"{dataset}, {how}"] = found
+    if not values:
+        return _not_run("The speed of generation was not measured.")
+    return Verdict(by_answers(answers), f"At published sizes, {'; '.join(words)}.", values)
+
+
+def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
+    """C10: bits at equal time of training, linear - opponent, seed by seed."""
+    found = [one for one in evidence.settings.values() if one.study.dataset == dataset
+             and {"linear", opponent} <= set(one.evaluations.attention)]  # fmt: skip
+    if not found:
+        return _not_run(f"No pair of models was trained on {TITLES[dataset]}.")
+    trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
+    times = at_equal_time(trained)
+    values, side = differences(times, opponent), trained.study.side
+    answer = _below(values)
+    if side < SIDES[dataset]:
+        answer = answer or None
+    mean, ends = float(values.mean()), ""
+    if len(values) > 1:
+        low, high = mean_interval(values, ALPHA)
+        ends = f" (95 % interval {_signed(low)} to {_signed(high)})"
+    text = (
+        f"{side} x {side}, reduced model, after {times.seconds.mean():,.0f} s of updates: linear "
+        f"minus {opponent} is {_signed(mean)} bits per dimension{ends}, {len(values)} seeds."
+    )
+    numbers = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
+    return Verdict(by_answers([answer]), text, numbers)
+
+
+def _not_run(why: str) -> Verdict:
+    return Verdict(NOT_RUN, f"Not run here. {why}", {})
+
+
+def _bits(runs: pd.DataFrame) -> dict[str, float]:
+    return runs.groupby("attention", sort=False).bits_per_dim.mean().to_dict()
+
+
+def _in_words(bits: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in bits.items())
+
+
+def _signed(bits: float) -> str:
+    return f"{bits:+.3f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.1f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def _times(found: dict) -> str:
+    def short(x: float) -> str:
+        return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+    middle, low, high = (short(found[name]) for name in ("ratio", "low", "high"))
+    if math.isnan(found["low"]):
+        return f"{middle} times as many images a second ({found['rounds']} rounds, no interval)"
+    return f"{middle} times as many images a second ({low} to {high})"

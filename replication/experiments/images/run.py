@@ -1,0 +1,247 @@
+"""What is run: one unit a trained model, one a setting for the images drawn by them, one a data
+set for the speed of generation (``speed.py``).
+
+A unit's rows have a step each: the update, and beside it the evaluation if there was one. Its
+checkpoint stays beside its rows and holds the trained model.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import UInt8
+from torch import nn
+
+from replication import measure, store
+from replication.attention import contenders
+from replication.data import DataError, load
+from replication.experiments.base import a_folder, positive
+from replication.experiments.images.generate import generate
+from replication.experiments.images.numbers import Run, Study, resolve, study_of
+from replication.experiments.images.speed import Timed, speed_units, timed_of
+from replication.experiments.images.task import ImageTask
+from replication.experiments.images.training import task_of, train_run, trained_model
+from replication.store import Kept, Result, Unit
+
+NAME = "images"
+WHICH = ["attention", "seed"]
+STEP = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
+        "largest_denominator", "seconds"]  # fmt: skip
+EVALUATION = ["step", "bits_per_dim", "bits_error", "images"]
+SAMPLES, GIVEN, COPIES = 10, 4, 3
+"""Images drawn freely; test images that are continued; how often each."""
+
+
+def check(
+    *, profile: str = "quick", settings: str = "", temperature: float = 1.0, data: str = "",
+    **given: Any,
+) -> dict[str, Study]:  # fmt: skip
+    """The studies that the notebook's parameters ask for, if every one of these can be used."""
+    positive("temperature", temperature)
+    a_folder("data", data)
+    return resolve(profile, settings, **given)
+
+
+# Units ----------------------------------------------------------------------------------------
+
+
+def units_of(studies: Iterable[Study], workers: int = 2, data: str = "") -> list[Unit]:
+    """One a run, those that take longest first, so that none is left when all else is done."""
+    runs = (run for study in studies for run in study.runs())
+    slow = sorted(runs, key=lambda run: (-run.length, not run.attention.startswith("lsh")))
+    return [_unit(run, workers, data) for run in slow]
+
+
+def _unit(run: Run, workers: int = 2, data: str = "") -> Unit:
+    code = (train_run, ImageTask, contenders()[run.attention].mechanism.attend)
+    make = partial(_made, run, workers, data)
+    return Unit(NAME, run.name, run.profile, asdict(run), code, make)
+
+
+def _made(run: Run, workers: int, data: str, scratch: Path) -> Result:
+    """One row a step, rounded where rows are many; what was evaluated, in full."""
+    outcome = train_run(run, task_of(run, data), scratch)
+    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
+    rows = pd.DataFrame(steps, columns=STEP).merge(
+        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
+    )
+    failure = outcome.failure and {"step": len(steps), "diagnosis": outcome.failure}
+    facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
+    facts |= {"parameters": sum(p.numel() for p in outcome.model.parameters())}
+    return Result(rows, facts | {"failure": failure})
+
+
+def _round(value: float | None) -> float | None:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def units(profile: str) -> list[Unit]:
+    """Of a profile as it stands; on a machine with CUDA the CPU's, if only these are there."""
+    mine, cpu = (resolve(profile, **on).values() for on in ({}, {"device": "cpu"}))
+    there = any(map(store.exists, units_of(cpu))) and not any(map(store.exists, units_of(mine)))
+    studies = cpu if there else mine
+    return [*units_of(studies), *map(samples_unit, studies), *speed_units(profile)]
+
+
+def ensure(
+    studies: Mapping[str, Study],
+    speeds: Iterable[Unit],
+    folder: Path | None = None,
+    rows: str = "auto",
+    workers: int = 2,
+    data: str = "",
+) -> tuple[list[Kept], list[str]]:
+    """The rows of all that can be had, and in words what cannot. Training first, then the images
+    drawn, then the timings, which have the machine to themselves. ``saved`` runs nothing."""
+    kept, missing = [], []
+    for study in studies.values():
+        mine, drawn = units_of([study], workers, data), samples_unit(study, folder, data)
+        if rows == "saved":
+            kept += _saved([*mine, drawn], folder, missing)
+            continue
+        try:
+            if rows == "fresh" or not all(store.is_current(u, folder) for u in (*mine, drawn)):
+                load(study.dataset, data)  # once, before several processes ask
+            with measure.processes(workers, threads=study.threads) as pool:
+                kept += store.ensure_all(mine, folder, rows, pool)
+                kept += store.ensure_all([drawn], folder, rows, pool)
+        except DataError as error:
+            missing.append(f"{study.setting}: {error}")
+    if rows == "saved":
+        return kept + _saved(speeds, folder, missing), missing
+    with measure.processes(1) as pool:
+        return kept + store.ensure_all(speeds, folder, rows, pool), missing
+
+
+def _saved(units: Iterable[Unit], folder: Path | None, missing: list[str]) -> list[Kept]:
+    units = list(units)
+    missing += [f"{u.name}: no rows are saved" for u in units if not store.exists(u, folder)]
+    return [store.load(unit, folder) for unit in units if store.exists(unit, folder)]
+
+
+# What trained models draw ---------------------------------------------------------------------
+
+
+def samples_unit(study: Study, folder: Path | None = None, data: str = "") -> Unit:
+    """Images of every mechanism, first seed: drawn freely, and from the upper half of others."""
+    runs = [_unit(run) for run in study.runs() if run.seed == study.seeds[0]]
+    numbers = {"runs": [u.numbers for u in runs], "counts": [SAMPLES, GIVEN, COPIES]}
+    code = (drawn, *dict.fromkeys(part for unit in runs for part in unit.code))
+    make = partial(_samples, study, runs, folder, data)
+    return Unit(NAME, f"{study.setting}-samples", study.profile, numbers, code, make)
+
+
+def _samples(
+    study: Study, runs: list[Unit], folder: Path | None, data: str, scratch: Path
+) -> Result:
+    task = task_of(study, data)
+    frames = [drawn(u.numbers["attention"], trained_model(u, folder), task) for u in runs]
+    return Result(pd.concat(frames, ignore_index=True), {"machine": measure.machine()})
+
+
+def drawn(attention: str, model: nn.Module, task: ImageTask) -> pd.DataFrame:
+    """A row an image; ``pixels`` are its bytes in hexadecimal. All mechanisms are given the same
+    beginnings and the same random numbers."""
+    which = [int(np.flatnonzero(task.test_labels == label)[0]) for label in CHOSEN[:GIVEN]]
+    originals, half = task.test[which], task.test.shape[1] // 2
+    free = generate(model, task.test[:SAMPLES, :1], seed=0)
+    halves = originals[:, :half].repeat_interleave(COPIES, 0)
+    finished = generate(model, halves, seed=1)
+    rows = [("sample", i, 0, 1, x) for i, x in enumerate(free)]
+    rows += [("original", i, 0, half, x) for i, x in enumerate(originals)]
+    rows += [("completion", i // COPIES, i % COPIES, half, x) for i, x in enumerate(finished)]
+    columns = ["kind", "image", "copy", "given", "pixels"]
+    frame = pd.DataFrame(rows, columns=columns).assign(attention=attention)
+    return frame.assign(pixels=[bytes(x.cpu().numpy()).hex() for x in frame.pixels])
+
+
+CHOSEN = (3, 5, 7, 8)
+"""Labels whose first test image is continued."""
+
+
+def pictures(rows: pd.DataFrame, study: Study) -> UInt8[np.ndarray, "n side side colours"]:
+    """The images of these rows."""
+    values = np.stack([np.frombuffer(bytes.fromhex(x), np.uint8) for x in rows.pixels])
+    return values.reshape(len(values), study.side, study.side, -1)
+
+
+# Evidence -------------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """All runs of one setting; attention and seed say which run a row is from."""
+
+    study: Study
+    steps: pd.DataFrame
+    evaluations: pd.DataFrame
+    """With the ``seconds`` that all updates before it took."""
+    failures: list[dict]
+    facts: dict[str, Any]
+    """How the first run came about."""
+    samples: pd.DataFrame | None
+
+
+class Evidence(NamedTuple):
+    """What the rules, figures and tables take; what was not run is not in it."""
+
+    settings: Mapping[str, Trained]
+    speeds: Mapping[str, Timed]
+
+
+def evidence(kept: Iterable[Kept]) -> Evidence:
+    """From the rows of those units that are there."""
+    kept, found = list(kept), {}
+    runs = [one for one in kept if "attention" in one.unit.numbers]
+    drawings = {one.unit.name: one.rows for one in kept if one.unit.name.endswith("-samples")}
+    for one in runs:
+        found.setdefault(Run(**_tuples(one)).setting, {})[Run(**_tuples(one))] = one
+    settings = {name: _trained(mine, drawings.get(f"{name}-samples"))
+                for name, mine in found.items()}  # fmt: skip
+    return Evidence(settings, timed_of(kept))
+
+
+def _tuples(kept: Kept) -> dict[str, Any]:
+    """Numbers of a unit that may have been read from a file, where tuples are lists."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in kept.unit.numbers.items()}
+
+
+def _trained(kept: dict[Run, Kept], samples: pd.DataFrame | None) -> Trained:
+    failures, frames = [], []
+    for run, one in sorted(kept.items(), key=lambda pair: (pair[0].seed, pair[0].attention)):
+        which = {name: getattr(run, name) for name in WHICH}
+        spent = one.rows.seconds.fillna(0).cumsum()
+        frames.append(one.rows.assign(spent=spent, **which))
+        if failure := one.facts["failure"]:
+            failures.append(which | failure)
+    rows = pd.concat(frames, ignore_index=True)
+    steps = rows[rows.step > 0][WHICH + STEP].reset_index(drop=True)
+    evaluations = rows[rows.bits_per_dim.notna()][[*WHICH, *EVALUATION, "spent"]]
+    evaluations = evaluations.rename(columns={"spent": "seconds"}).reset_index(drop=True)
+    facts = next(iter(kept.values())).facts
+    return Trained(study_of(list(kept)), steps, evaluations, failures, facts, samples)
+
+
+def summary(kept: Iterable[Kept]) -> pd.DataFrame:
+    """One row a run of any settings: how it ended."""
+    from replication.experiments.images.rules import summarise
+
+    found = {name: summarise(one) for name, one in evidence(kept).settings.items()}
+    return pd.concat(found, names=["setting"]).reset_index("setting").reset_index(drop=True)
+
+
+def costs(evidence: Evidence) -> list[dict]:
+    """By setting the seconds of all updates and their operations: 6 P T, forward and backward
+    passes of P parameters over T bytes."""
+    rows = []
+    for name, found in evidence.settings.items():
+        runs = list(found.study.runs())
+        work = sum(float(run.steps) * run.batch_size * run.length for run in runs)
+        part = f"images, {name} ({len(runs)} runs)"
+        flops, seconds = 6.0 * found.facts["parameters"] * work, float(found.steps.seconds.sum())
+        rows.append({"Part": part, "Flops": flops, "Measured": seconds})
+    return rows

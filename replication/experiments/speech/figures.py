@@ -1,0 +1,162 @@
+"""The drawings of notebook 07: what is heard, what CTC makes of it, errors, curves and times."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from replication.attention import look_of
+from replication.attention.card import Look
+from replication.experiments.speech.decoding import BLANK
+from replication.experiments.speech.numbers import FRAMES_A_SECOND, WSJ_FRAMES, WSJ_LONGEST
+from replication.style import SMALL, WIDTH, legend, log_ticks
+
+BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def look(name: str) -> Look:
+    return BILSTM if name == "bilstm" else look_of(name)
+
+
+def _line(name: str) -> dict:
+    mine = look(name)
+    return {"color": mine.colour, "linestyle": mine.dash, "marker": mine.marker, "ms": 4.5}
+
+
+# One utterance ------------------------------------------------------------------------------------
+
+
+def utterance(samples: np.ndarray | None, rate: int, frames: np.ndarray) -> Figure:
+    """The wave, if it is at hand, above what a model hears: 40 filterbanks every 10 ms."""
+    figure = Figure(figsize=(WIDTH, 3.0))
+    rows = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
+    seconds = len(frames) / FRAMES_A_SECOND
+    if samples is not None:
+        rows[0].plot(np.arange(len(samples)) / rate, samples, lw=0.4, color="0.25")
+    rows[0].set_ylabel("sound")
+    rows[0].set_yticks([])
+    image = rows[1].imshow(frames.T, origin="lower", aspect="auto", vmin=-2.5, vmax=2.5,
+                           extent=(0, seconds, 0.5, frames.shape[1] + 0.5))  # fmt: skip
+    rows[1].set(xlabel="seconds", ylabel="mel filter", xlim=(0, seconds))
+    rows[1].grid(visible=False)
+    figure.colorbar(image, ax=rows[1], label="deviations", pad=0.01)
+    return figure
+
+
+def alignment(
+    posteriors: Mapping[str, np.ndarray], symbols: tuple[str, ...], seconds_a_frame: float,
+    least: float = 0.3,
+) -> Figure:  # fmt: skip
+    """Posteriors over time, a panel a model: phonemes in colour, the blank in grey."""
+    figure = Figure(figsize=(WIDTH, 0.7 + 1.15 * len(posteriors)))
+    panels = figure.subplots(len(posteriors), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, (name, found) in zip(panels, posteriors.items(), strict=True):
+        at = (np.arange(len(found)) + 0.5) * seconds_a_frame
+        axes.fill_between(at, found[:, BLANK], color="0.88", lw=0, label="blank")
+        for label in range(1, found.shape[1]):
+            if found[:, label].max() > least / 2:
+                axes.plot(at, found[:, label], lw=0.9)
+        _name_peaks(axes, found, at, symbols, least)
+        axes.set_title(look(name).label, loc="left")
+        axes.set_ylim(0, 1.12)
+    panels[-1].set_xlabel("seconds")
+    figure.supylabel("probability", fontsize=9)
+    return figure
+
+
+def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: tuple, least: float):
+    """The phonemes of the most probable path, each where it is first said."""
+    path, before = found.argmax(1), BLANK
+    for i, label in enumerate(path):
+        if label not in (BLANK, before) and found[i, label] > least:
+            place = (at[i], found[i, label])
+            axes.annotate(symbols[label], place, (0, 1), textcoords="offset points", ha="center",
+                          size=SMALL)  # fmt: skip
+        before = label
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
+    """The share of a phoneme that was not heard as such, by model; frequent phonemes first."""
+    said = pairs[pairs.said.notna() & (pairs.said != "")]
+    counts = said.groupby("said")["count"].sum().sort_values(ascending=False)
+    shown = counts.index[:most]
+    figure = Figure(figsize=(WIDTH, 2.8))
+    axes = figure.subplots()
+    for name, group in said.groupby("model", sort=False):
+        right = group[group.said == group.heard].groupby("said")["count"].sum()
+        share = 1 - right.reindex(shown, fill_value=0) / group.groupby("said")["count"].sum()[shown]
+        axes.plot(range(len(shown)), 100 * share, label=look(name).label, lw=0, **_points(name))
+    axes.set_xticks(range(len(shown)), shown)
+    axes.set(xlabel="phoneme, from frequent to rare", ylabel="not heard (%)", ylim=(-3, 103))
+    legend(figure, [axes])
+    return figure
+
+
+def _points(name: str) -> dict:
+    return {key: value for key, value in _line(name).items() if key != "linestyle"}
+
+
+def curves(evaluations: pd.DataFrame) -> Figure:
+    """Errors on dev over updates: thin lines are seeds, thick ones their medians."""
+    figure = Figure(figsize=(WIDTH, 2.8))
+    axes = figure.subplots()
+    for name, group in evaluations.groupby("model", sort=False):
+        wide = 100 * group.pivot(index="step", columns="seed", values="error_rate")
+        axes.plot(wide, color=look(name).colour, lw=0.6, alpha=0.6)
+        every = max(1, len(wide) // 6)
+        axes.plot(wide.index, wide.median(axis=1), label=look(name).label, lw=1.8,
+                  markevery=every, **_line(name))  # fmt: skip
+    axes.set(xlabel="updates", ylabel="phoneme error rate (%)")
+    axes.set_ylim(0, min(110, 5 + 100 * evaluations.error_rate.max()))
+    legend(figure, [axes])
+    return figure
+
+
+def growth(runs: pd.DataFrame) -> Figure:
+    """Errors on synthetic speech, by the words heard in training and by those of an utterance."""
+    settings = [name for name in ("amount", "length") if (runs.setting == name).any()]
+    figure = Figure(figsize=(WIDTH, 2.8))
+    panels = figure.subplots(1, len(settings), sharey=True, squeeze=False)[0]
+    for axes, setting in zip(panels, settings, strict=True):
+        mine = runs[runs.setting == setting].assign(heard=lambda x: x.utterances * x.words)
+        over = "heard" if setting == "amount" else "words"
+        for name, group in mine.groupby("model", sort=False):
+            middle = 100 * group.groupby(over).test_error.mean()
+            axes.plot(middle.index, middle, label=look(name).label, lw=1.6, **_line(name))
+        axes.set_xscale("log")
+        axes.set_xticks(
+            sorted(mine[over].unique()), [f"{x:,}" for x in sorted(mine[over].unique())]
+        )
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        title = "words heard in training" if over == "heard" else "words an utterance"
+        axes.set_xlabel(title)
+    panels[0].set_ylabel("phoneme error rate (%)")
+    legend(figure, panels)
+    return figure
+
+
+# Times --------------------------------------------------------------------------------------------
+
+
+def times(rows: pd.DataFrame, direction: str = "train") -> Figure:
+    """Time and memory of an utterance over its length, by models of published size."""
+    figure, chosen = Figure(figsize=(WIDTH, 3.2)), rows[rows.direction == direction]
+    panels = figure.subplots(1, 2)
+    what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 2**20, "MiB an utterance"))
+    for axes, (quantity, unit, label) in zip(panels, what, strict=True):
+        for name, group in chosen.groupby("contender", sort=False):
+            least = group.groupby("N")[quantity].min() / unit
+            axes.plot(least.index, least, label=look(name).label, lw=1.6, **_line(name))
+        for frames in (WSJ_FRAMES, WSJ_LONGEST):
+            axes.axvline(frames, color="0.6", lw=0.8, ls=":", zorder=0)
+        axes.set(xscale="log", yscale="log", xlabel="frames", ylabel=label)
+        log_ticks(axes.xaxis)
+        log_ticks(axes.yaxis)
+    legend(figure, panels, columns=3)
+    return figure

@@ -1,0 +1,233 @@
+"""What is run: a unit a trained model, a unit of its errors, a unit of times a length.
+
+A trained model stays in the checkpoint beside its rows; its errors on the test part are counted
+from there. Times are of models of published size, whatever the profile trains.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+
+from replication import measure, store, train
+from replication.experiments.base import a_folder, at_least, at_most, fits
+from replication.experiments.speech import corpus
+from replication.experiments.speech.decoding import error_rate, errors, greedy, prefix_beam
+from replication.experiments.speech.models import functions_of, new_model
+from replication.experiments.speech.numbers import FRAMES_A_SECOND, NAME
+from replication.experiments.speech.studies import (
+    EVALUATION,
+    SETTINGS,
+    STEPS,
+    Run,
+    Study,
+    resolve,
+    run_of,
+    timing,
+)
+from replication.experiments.speech.synthetic import synthetic
+from replication.experiments.speech.task import SpeechTask
+from replication.experiments.speech.times import times_of
+from replication.store import Kept, Result, StoreError, Unit
+
+
+def check(
+    *, profile: str = "quick", speech_folder: str = "", utterance: int = 0, **given: Any
+) -> dict[str, Study]:
+    """The studies that the notebook's parameters ask for, if every one of these can be used."""
+    a_folder("speech_folder", speech_folder)
+    studies = {name: resolve(name, profile, **given) for name in SETTINGS}
+    for study in studies.values():
+        fits("batch_size", study.batch_size, study.batch_size * study.longest * study.d_model)
+    at_least("utterance", utterance, 0)
+    at_most("utterance", utterance, studies["czech"].tested - 1)
+    return studies
+
+
+# Training -------------------------------------------------------------------------------------
+
+
+def task_of(run: Run) -> SpeechTask:
+    hide = (run.hide_mels, run.hide_frames)
+    return _task(run.words, run.utterances, run.tested, run.stack, run.longest, hide)
+
+
+@lru_cache(maxsize=8)
+def _task(words: int, utterances: int, tested: int, stack: int, longest: int, hide: tuple) -> Any:
+    if words:
+        heard = synthetic(utterances, words, tested)
+    else:
+        heard = corpus.czech(most={"train": utterances, "dev": tested, "test": tested})
+    return SpeechTask(heard, stack, longest, hide)
+
+
+def _model_for(run: Run, task: SpeechTask) -> nn.Module:
+    frames = max(len(one.features) for part in task.parts.values() for one in part)
+    return new_model(run, len(task.symbols), -(-frames // run.stack))
+
+
+def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) -> train.Outcome:
+    task = task_of(run)
+    return train.train(_model_for(run, task), task, run, checkpoint, progress=progress)
+
+
+def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
+    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
+    run, path = run_of(unit.numbers), unit.scratch(folder)
+    if not path.exists():
+        raise StoreError(
+            f"The weights of {run.name} are not here: there is no checkpoint {path}. Its rows may "
+            f"be saved without it; train it by\n    {unit.remedy} -p rows fresh"
+        )
+    task = task_of(run)
+    training = train.Training(_model_for(run, task), task, run)
+    training.restore(path)
+    return training.model.eval()
+
+
+# Units ----------------------------------------------------------------------------------------
+
+
+def runs_of(studies: Iterable[Study]) -> list[Unit]:
+    """A unit a run; those of one corpus together, so that a process reads it once."""
+    return [_unit(run) for study in studies for run in study.runs()]
+
+
+def _unit(run: Run) -> Unit:
+    code = (train_run, *functions_of(run.model))
+    return Unit(NAME, run.name, run.profile, asdict(run), code, partial(_made, run))
+
+
+def _made(run: Run, scratch: Path) -> Result:
+    outcome, task = train_run(run, scratch), task_of(run)
+    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
+    rows = pd.DataFrame(steps, columns=STEPS).merge(
+        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
+    )
+    frames = sum(len(one.features) for one in task.parts["train"])
+    parameters = sum(p.numel() for p in outcome.model.parameters())
+    return Result(rows, {
+        "machine": measure.machine(torch.device(run.device)), "failure": outcome.failure,
+        "corpus": dict(task.counts), "frames": frames, "parameters": parameters,
+        "utterances": {name: len(part) for name, part in task.parts.items()},
+    })  # fmt: skip
+
+
+def _round(value: float | int | None) -> float | int | None:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def errors_of(runs: Iterable[Unit], folder: Path | None = None) -> list[Unit]:
+    """Of every run a unit of its errors on the test part: a row an utterance."""
+    return [
+        Unit(NAME, f"errors-{unit.name}", unit.profile, {"run": unit.numbers},
+             (_counted, *unit.code), partial(_counted, unit, folder))
+        for unit in runs
+    ]  # fmt: skip
+
+
+def _counted(unit: Unit, folder: Path | None, scratch: Path) -> Result:
+    """Counts alone: neither sound nor text is kept. What was heard for what, over all of them."""
+    run, model = run_of(unit.numbers), trained_model(unit, folder)
+    task, rows, pairs = task_of(run), [], Counter()
+    for one in task.parts["test"]:
+        logs = task.posteriors(model, one)
+        said = task.labels(one.phonemes)
+        found = errors(said, greedy(logs.unsqueeze(0), torch.tensor([len(logs)]))[0])
+        by_beam = errors(said, prefix_beam(logs.numpy(), run.beam))
+        pairs.update(found.pairs)
+        rows.append({"id": one.id, "frames": len(one.features), **found._asdict(),
+                     "beam_errors": by_beam.total})  # fmt: skip
+    heard = [[_symbol(task, a), _symbol(task, b), n] for (a, b), n in sorted(pairs.items())]
+    facts = {"machine": measure.machine(torch.device(run.device)), "corpus": dict(task.counts)}
+    return Result(pd.DataFrame(rows).drop(columns="pairs"), facts | {"pairs": heard})
+
+
+def _symbol(task: SpeechTask, label: str) -> str:
+    return task.symbols[int(label)] if label else ""
+
+
+def possible(units: Iterable[Unit], folder: Path | None = None) -> tuple[list[Unit], str]:
+    """The units that are saved or can be made here, and why others cannot: words, or none."""
+    units, why = list(units), ""
+    wanting = [u for u in units if _is_czech(u) and not store.is_current(u, folder)]
+    if wanting:
+        try:
+            corpus.find()
+        except StoreError as error:
+            why = str(error)
+    return [u for u in units if not (why and u in wanting)], why
+
+
+def _is_czech(unit: Unit) -> bool:
+    return unit.numbers.get("run", unit.numbers).get("setting") == "czech"
+
+
+# All of a profile -----------------------------------------------------------------------------
+
+
+def units(profile: str) -> list[Unit]:
+    """Of a profile as it stands: what the report reads. Czech speech is not among them where all
+    else was run without it."""
+    runs = runs_of(resolve(name, profile) for name in SETTINGS)
+    found = [*runs, *errors_of(runs), *times_of(timing(profile))]
+    there = {_is_czech(unit) for unit in found if store.exists(unit)}
+    return [unit for unit in found if there != {False} or not _is_czech(unit)]
+
+
+def ensure(
+    studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
+) -> tuple[list[Kept], str]:
+    """All that can be had here: trained side by side, then timed one by one; and what cannot."""
+    runs, why = possible(runs_of(studies), folder)
+    times = times_of(timing(runs[0].profile))
+    with measure.processes(workers, 1) as pool:
+        kept = _shown(runs, folder, rows, pool, "training")
+        kept += _shown(errors_of(runs, folder), folder, rows, pool, "errors")
+    with measure.processes(1, 1) as pool:
+        return kept + _shown(times, folder, rows, pool, "timing"), why
+
+
+def _shown(units: list[Unit], folder: Path | None, rows: str, pool: Any, what: str) -> list[Kept]:
+    with tqdm(total=len(units), desc=f"speech, {what}", leave=False, disable=None) as bar:
+        return store.ensure_all(units, folder, rows, pool, lambda *_: bar.update())
+
+
+# A closer look --------------------------------------------------------------------------------
+
+
+class Heard(NamedTuple):
+    """One utterance of the test part, and what models made of it."""
+
+    id: str
+    frames: torch.Tensor
+    said: tuple[str, ...]
+    symbols: tuple[str, ...]
+    posteriors: dict[str, torch.Tensor]
+    """By model, probabilities [n, V]."""
+    heard: dict[str, list[str]]
+    error_rates: dict[str, float]
+    seconds_a_frame: float
+
+
+def listen(runs: Iterable[Unit], which: int, folder: Path | None = None) -> Heard | None:
+    """Utterance ``which`` of the test part, by every model whose weights are here; None if none."""
+    there = [unit for unit in runs if unit.scratch(folder).exists()]
+    if not there:
+        return None
+    task, run = task_of(run_of(there[0].numbers)), run_of(there[0].numbers)
+    one = task.parts["test"][which % len(task.parts["test"])]
+    logs = {run_of(u.numbers).model: task.posteriors(trained_model(u, folder), one) for u in there}
+    heard = {m: greedy(x.unsqueeze(0), torch.tensor([len(x)]))[0] for m, x in logs.items()}
+    rates = {m: error_rate([errors(task.labels(one.phonemes), x)]) for m, x in heard.items()}
+    words = {m: [task.symbols[i] for i in x] for m, x in heard.items()}
+    probabilities = {m: x.exp() for m, x in logs.items()}
+    return Heard(one.id, one.features, one.phonemes, task.symbols, probabilities, words, rates,
+                 run.stack / FRAMES_A_SECOND)  # fmt: skip
