@@ -5,63 +5,58 @@
                                                    FOLDER as seen from here
 
 `replication report` and `replication sweep` call this, and add a plan, progress, and errors that
-are easy to read. A job is stale when its parameters, its notebook, or a source file that the
-notebook imports has another content than when it ran. Snakemake deletes what it makes before it
-makes it again; so it makes JOB.done, and JOB.ipynb is replaced only by a whole one.
+are easy to read. A job is stale when its parameters, its notebook, or the code of the package that
+the notebook runs has changed; comments and docstrings do not count. Rows that are missing, stale
+or damaged are found by `replication report`, which then asks for the job again. Snakemake deletes
+what it makes before it makes it again; so it makes JOB.done, and JOB.ipynb, JOB.html and
+report.pdf are replaced only by whole ones.
 """
 
 import re
 import sys
 
-from replication import notebooks, sweep
-from replication.results import ROOT
-from replication.workflow import prepare, report_jobs, report_sources
+from replication.store import BUILD, ROOT
+from replication.workflow import notebooks, prepare, report_code, report_files, report_jobs, sweep
 
 PYTHON = sys.executable
 PROFILE = config.get("profile", "quick")
-ROWS = config.get("rows", "auto")  # or fresh: measured anew, whatever was saved
 IS_HERE = config.get("executor", "local") == "local"
 CORES = workflow.cores if IS_HERE else 1  # of one job; a cluster's profile may say otherwise
 THREADS = config.get("threads", CORES)  # of a training notebook
 IS_SWEEP = "sweep" in config
-FOLDER = (ROOT / config["sweep"]).resolve() if IS_SWEEP else notebooks.BUILD / PROFILE
+FOLDER = (ROOT / config["sweep"]).resolve() if IS_SWEEP else BUILD / PROFILE
 JOBS = {job.name: job for job in (sweep.load(FOLDER).jobs() if IS_SWEEP else report_jobs(PROFILE))}
 NOTEBOOKS = {job.notebook for job in JOBS.values()}
-SOURCES = {notebook: notebooks.source_files(notebook) for notebook in NOTEBOOKS}
-ROLES = {notebook: notebooks.role(notebook) for notebook in NOTEBOOKS}
-ARTICLE = [] if IS_SWEEP else report_sources()
+CODE = {notebook: notebooks.code_of(notebook) for notebook in NOTEBOOKS}
+WORK = {notebook: notebooks.work_of(notebook) for notebook in NOTEBOOKS}
+ARTICLE = [] if IS_SWEEP else report_files()
 
 prepare(FOLDER, JOBS.values())
 
 
 def inputs(wildcards):
     job = JOBS[wildcards.job]
-    return {
-        "notebook": job.notebook,
-        "parameters": f"{job.name}.yaml",
-        "sources": SOURCES[job.notebook],
-        "rows": [f"{name}.done" for name in job.needs],
-    }
+    rows = [f"{name}.done" for name in job.needs]
+    return {"notebook": job.notebook, "parameters": f"{job.name}.json", "rows": rows}
 
 
-def names(role):
+def code(wildcards):
+    """Another one makes a job stale."""
+    return CODE[JOBS[wildcards.job].notebook]
+
+
+def names(work):
     """A pattern of the jobs whose notebooks do this kind of work."""
-    found = [re.escape(job.name) for job in JOBS.values() if ROLES[job.notebook] == role]
+    found = [re.escape(job.name) for job in JOBS.values() if WORK[job.notebook] == work]
     return "|".join(found) or "(?!)"
 
 
-def papermill(*options):
-    """The executed notebook takes its place once it is whole; till then it is .part.ipynb."""
-    return " ".join(
-        (
-            "{PYTHON:q} -m papermill {input.notebook:q} {wildcards.job:q}.part.ipynb",
-            '-f {input.parameters:q} --cwd "$(dirname {input.notebook:q})" -k python3',
-            "--no-progress-bar",
-            *options,
-            "> {log:q} 2>&1 && mv {wildcards.job:q}.part.ipynb {wildcards.job:q}.ipynb",
-            "&& date > {output:q}",
-        )
-    )
+RUN = (
+    "{PYTHON:q} -m replication run {input.notebook:q} -f {input.parameters:q}"
+    + " --out {wildcards.job:q}.ipynb"
+    + ("" if IS_SWEEP else " --page")
+)
+DONE = " > {log:q} 2>&1 && date > {output:q}"
 
 
 workdir: FOLDER
@@ -69,15 +64,13 @@ workdir: FOLDER
 
 localrules:
     all,
-    page,
     report,
 
 
 rule all:
     input:
         expand("{job}.done", job=JOBS),
-        [] if IS_SWEEP else expand("{job}.html", job=JOBS),
-        ["report.pdf", "report.html"] if ARTICLE else [],
+        ["report.done"] if ARTICLE else [],
 
 
 rule reading:
@@ -88,10 +81,12 @@ rule reading:
         "{job}.done",
     log:
         "{job}.log",
+    params:
+        code=code,
     wildcard_constraints:
         job=names("reading"),
     shell:
-        papermill()
+        RUN + DONE
 
 
 rule training:
@@ -102,11 +97,13 @@ rule training:
         "{job}.done",
     log:
         "{job}.log",
+    params:
+        code=code,
     wildcard_constraints:
         job=names("training"),
     threads: THREADS
     shell:
-        papermill("-p rows {ROWS:q} -p workers {threads}")
+        RUN + " -p workers {threads}" + DONE
 
 
 rule timing:
@@ -117,25 +114,13 @@ rule timing:
         "{job}.done",
     log:
         "{job}.log",
+    params:
+        code=code,
     wildcard_constraints:
         job=names("timing"),
     threads: CORES
     shell:
-        papermill("-p rows {ROWS:q}")
-
-
-rule page:
-    """An executed notebook as one file that any browser shows."""
-    input:
-        "{job}.done",
-    output:
-        "{job}.html",
-    wildcard_constraints:
-        job="|".join(map(re.escape, JOBS)),
-    log:
-        "{job}.page.log",
-    shell:
-        "{PYTHON:q} -m nbconvert --to html --embed-images {wildcards.job:q}.ipynb > {log:q} 2>&1"
+        RUN + DONE
 
 
 rule report:
@@ -144,9 +129,10 @@ rule report:
         expand("{job}.done", job=JOBS),
         ARTICLE,
     output:
-        "report.pdf",
-        "report.html",
+        "report.done",
     log:
         "report.log",
+    params:
+        code=report_code() if ARTICLE else "",
     shell:
-        "{PYTHON:q} -m replication render --profile {PROFILE:q} > {log:q} 2>&1"
+        "{PYTHON:q} -m replication render --profile {PROFILE:q}" + DONE

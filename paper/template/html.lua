@@ -1,6 +1,6 @@
 -- The document as HTML: what article.css gives its look.
 
-local WORDS = {figure = 'Figure', table = 'Table', listing = 'Listing', algorithm = 'Algorithm'}
+local WORDS = {figure = 'Figure', table = 'Table', listing = 'Listing'}
 
 local function raw(html) return pandoc.RawBlock('html', html) end
 
@@ -18,21 +18,9 @@ local function picture(div)
   return pandoc.Plain {image}
 end
 
--- A comment of an algorithm stands on the right.
-local function comment(plain)
-  for i, element in ipairs(plain.content) do
-    if element.t == 'Str' and element.text == '▷' then
-      local words = {table.unpack(plain.content, i)}
-      local code = pandoc.List {table.unpack(plain.content, 1, i - 1)}
-      return pandoc.Plain(code .. {pandoc.Span(words, {class = 'comment'})})
-    end
-  end
-end
-
 local function body(div)
   local kind = div.classes[2]
   if kind == 'figure' then return picture(div) end
-  if kind == 'algorithm' then return div.content[3]:walk {Plain = comment} end
   return pandoc.Div({div.content[3]}, {class = 'wide'})
 end
 

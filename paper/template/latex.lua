@@ -14,7 +14,7 @@ local function label(div)
   return '\\caption{' .. latex(div.content[1].content) .. '}\\label{' .. div.identifier .. '}'
 end
 
--- Figures, tables, listings, algorithms ------------------------------------------------------
+-- Figures, tables, listings ------------------------------------------------------------------
 
 local float = {}
 
@@ -60,17 +60,6 @@ end
 
 function float.listing(div)
   return {raw('{\\captionsetup{type=listing}' .. label(div) .. '}\\nopagebreak'), div.content[3]}
-end
-
-function float.algorithm(div)
-  local steps = div.content[3]:walk {Str = function(str)
-    if str.text == '▷' then return inline('\\hfill$\\triangleright$') end
-    local depth, rest = 0, str.text
-    while rest:find('^\u{2003}') do depth, rest = depth + 1, rest:sub(#'\u{2003}' + 1) end
-    if depth > 0 then return {inline('\\hspace*{' .. depth * 1.3 .. 'em}'), pandoc.Str(rest)} end
-  end}
-  local head = raw('\\begin{algorithm}[tbp]\n' .. label(div) .. '\n\\hrule')
-  return {head, steps, raw('\\hrule\n\\end{algorithm}')}
 end
 
 -- The rest ----------------------------------------------------------------------------------

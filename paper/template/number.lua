@@ -1,4 +1,4 @@
--- Gives every section, figure, table, listing, algorithm and tagged equation its number, and turns
+-- Gives every section, figure, table, listing and tagged equation its number, and turns
 -- [Figure](#fig-growth) into "Figure 3". All formats take their numbers from here, and know from
 -- here where a line must not end.
 
@@ -7,7 +7,6 @@ local WORDS = {
   figure = {'Figure', 'Figures', 'Fig.', 'Figs.'},
   table = {'Table', 'Tables'},
   listing = {'Listing', 'Listings'},
-  algorithm = {'Algorithm', 'Algorithms'},
   equation = {'Equation', 'Equations', 'Eq.', 'Eqs.'},
 }
 local KIND_OF = {}

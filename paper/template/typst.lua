@@ -16,7 +16,7 @@ local function array(items)
   return '(' .. table.concat(items:map(function(item) return item .. ', ' end)) .. ')'
 end
 
--- Figures, tables, listings, algorithms: what stands under or above the caption --------------
+-- Figures, tables, listings: what stands under or above the caption --------------------------
 
 local body = {}
 
@@ -66,22 +66,6 @@ end
 function body.table(div) return booktabs(div.content[3]) end
 
 function body.listing(div) return content {div.content[3]} end
-
--- A step is indented by em spaces at its beginning; ▷ begins a comment.
-local function step(blocks)
-  local markup = content(blocks)
-  local depth = 0
-  while markup:find('^%[\u{2003}') do
-    depth, markup = depth + 1, '[' .. markup:sub(#'[\u{2003}' + 1)
-  end
-  local code, comment = markup:match('^(.-)%s*▷%s*(.*)%]$')
-  if code then markup = code .. '#comment[' .. comment .. ']]' end
-  return '(' .. depth .. ', ' .. markup .. ')'
-end
-
-function body.algorithm(div)
-  return 'algorithm(' .. array(div.content[3].content:map(step)) .. ')'
-end
 
 local function float(div)
   local kind = div.classes[2]

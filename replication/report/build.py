@@ -1,29 +1,79 @@
-"""Execute the report's notebook and set it as PDF and as a page."""
+"""Execute the report's notebook, set it as PDF and as a page, and renew the README's answer."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from replication import notebooks
-from replication.report import front
-from replication.report.exporter import HTMLExporter, PDFExporter
-from replication.report.manuscript import PAPER
-from replication.results import write_whole
+from replication import claims
+from replication.store import BUILD, ROOT, StoreError, locked, write_whole
+from replication.workflow.notebooks import execute
 
+PAPER = ROOT / "paper"
 NOTEBOOK = PAPER / "report.ipynb"
 
 
-def build(profile: str, out: Path = PAPER) -> list[Path]:
-    """The report of one profile's results as PDF and as a page, in build/profile and in ``out``.
+def build(profile: str) -> list[Path]:
+    """PDF and page of one profile's results, in build/profile beside the executed notebook.
 
-    Nothing is written before both are made. That of the reference run renews the README's answer.
+    Nothing is written before all are made. The reference run's also becomes paper/report.pdf, and
+    renews the README's answer; no other profile changes a file that is committed.
     """
-    folder = notebooks.BUILD / profile
-    executed = notebooks.run(NOTEBOOK, {"profile": profile}, folder / NOTEBOOK.name)
-    pdf, _ = PDFExporter().from_filename(str(executed))
-    page, _ = HTMLExporter().from_filename(str(executed))
-    contents = {"report.pdf": pdf, "report.html": page.encode()}
-    for place in (folder, out):
-        for name, content in contents.items():
-            write_whole(place / name, content)
-    if (profile, out) == ("reference", PAPER):
-        front.refresh()
-    return [out / name for name in contents]
+    folder = BUILD / profile
+    with locked(folder / NOTEBOOK.name, NOTEBOOK.name):
+        made = _made(profile)
+        for name, content in made.items():
+            write_whole(folder / name, content)
+    if profile == "reference":
+        write_whole(PAPER / "report.pdf", made["report.pdf"])
+        refresh()
+    return [folder / name for name in made if name != NOTEBOOK.name]
+
+
+def _made(profile: str) -> dict[str, bytes]:
+    """The executed notebook, the PDF and the page; the last two are set side by side."""
+    book = execute(NOTEBOOK, {"profile": profile}, None)
+    import nbformat
+
+    from replication.report import pandoc, prose
+
+    text = pandoc.read(book, PAPER)
+    with ThreadPoolExecutor() as pool:
+        pdf, page = (pool.submit(write, text, "") for write in (pandoc.pdf, pandoc.html))
+        filled = nbformat.writes(prose.filled(book)).encode()
+        return {NOTEBOOK.name: filled, "report.pdf": pdf.result()[0],
+                "report.html": page.result()[0].encode()}  # fmt: skip
+
+
+# The README's answer --------------------------------------------------------------------------
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- verdicts: written by replication render -->", "<!-- end of verdicts -->"
+MARKS = {"supported": "✔ supported", "partly supported": "◐ partly supported",
+         "not supported": "✘ not supported", claims.NOT_RUN: "not run"}  # fmt: skip
+
+
+def answer() -> str:
+    """Of the reference run: from which length on, and one row a claim with what was seen."""
+    found = claims.load("reference")
+    if found is None:
+        raise StoreError("There are no verdicts of the reference run. Build its report first.")
+    lines = [
+        "**From which length on?** On the reference machine, training one causal layer, "
+        f"{'; '.join(found['crossovers'].values())}. "
+        "`replication crossover` answers for your machine in a minute.",
+        "", "| | claim | by | reference run | what was seen |", "|-|-|-|-|-|",
+    ]  # fmt: skip
+    for claim in claims.claims():
+        seen = found["claims"][claim.id]
+        outcome = MARKS.get(seen["outcome"], "? inconclusive")
+        cells = (claim.id, claim.title, claim.by, outcome, seen["evidence"])
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def refresh(readme: Path = README) -> None:
+    """Put the answer between the marks."""
+    text = readme.read_text()
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{readme} lacks the marks {BEGIN} and {END}. Put them back.")
+    before, rest = text.split(BEGIN)
+    write_whole(readme, f"{before}{BEGIN}\n{answer()}\n{END}{rest.split(END)[1]}".encode())

@@ -14,16 +14,17 @@ from nbformat import NotebookNode
 class _ReportExporter(Exporter):
     """What is left to a subclass is the name of its format."""
 
-    def from_notebook_node(
-        self, nb: NotebookNode, resources: dict | None = None, **kw: object
-    ) -> tuple[str | bytes, dict]:
-        from replication.report import formats, manuscript
+    def from_notebook_node(self, nb: NotebookNode, resources=None, **kw) -> tuple:
+        from replication.report import pandoc
 
         nb, resources = super().from_notebook_node(nb, resources, **kw)
         source = Path(resources.get("metadata", {}).get("path") or ".")
+        if self.file_extension == ".html" and "report" not in nb.metadata:
+            from replication.report.pages import page_of
+
+            return page_of(nb, source.resolve()), resources
         beside = resources.get("output_files_dir", "report_files")
-        write = formats.FORMATS[self.file_extension]
-        text, files = write(manuscript.read(nb, source), beside)
+        text, files = pandoc.FORMATS[self.file_extension](pandoc.read(nb, source), beside)
         resources.setdefault("outputs", {}).update(files)
         return text, resources
 
@@ -37,7 +38,8 @@ class PDFExporter(_ReportExporter):
 
 
 class HTMLExporter(_ReportExporter):
-    """One file that needs no network: mathematics as MathML, figures inside."""
+    """One file that needs no network: mathematics as MathML, figures inside. Of the report its
+    text; of any other notebook its code and outputs as well."""
 
     export_from_notebook = "Report (HTML)"
     output_mimetype = "text/html"

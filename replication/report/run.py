@@ -1,178 +1,141 @@
-"""One run of the experiments as the report takes it: rows, provenance, verdicts."""
+"""One run of all experiments as the report takes it: rows, evidence, verdicts, and its tables."""
 
-import json
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from replication import results, sources
-from replication.answer import FUSED, LABELS, TEXTBOOK
-from replication.benchmark import measured
-from replication.claims import TESTS, Claim, Evidence, Verdict, judge, parse
-from replication.claims.costs import layer
-from replication.config import ORIGINS, Experiment, resolve
-from replication.convergence import summarise
-from replication.crossover import Measured, measured_crossover
-from replication.scaling import Outcome, Repeats, finished, load_repeats, load_scaling
-from replication.scaling.repeats import beside, timed
-from replication.scaling.run import as_json
-from replication.scaling_config import RUNS, Scaling, for_repeats
-from replication.scaling_config import resolve as resolve_scaling
-
-CLAIMS = results.ROOT / "paper" / "claims.yaml"
-SETTINGS = ("paper", "earlier")
-
-
-class Training(NamedTuple):
-    """A setting's experiment and what it left."""
-
-    experiment: Experiment
-    steps: pd.DataFrame
-    evaluations: pd.DataFrame
-    runs: pd.DataFrame
-    facts: dict
+from replication import claims, experiments, store
+from replication.claims import Claim
+from replication.experiments.base import NOT_RUN, Verdict
+from replication.report.prose import duration, number
 
 
 class Run(NamedTuple):
-    """All that the report says of one profile's results."""
+    """All that the report says of one profile's results; what was not run is not in it."""
 
     profile: str
-    training: dict[str, Training]
-    scaling: Outcome
-    repeats: Repeats
-    decoding: pd.DataFrame
-    decoding_facts: dict
-    evidence: Evidence
+    folder: Path
+    kept: dict[str, list[store.Kept]]
+    evidence: dict[str, Any]
     verdicts: dict[str, Verdict]
 
+    def of(self, experiment: str) -> Any:
+        """The evidence of an experiment, without which there is nothing to tell."""
+        if experiment not in self.evidence:
+            raise store.StoreError(
+                f"There are no results of {experiment} in {self.folder}. Measure them with\n"
+                f"    replication run {experiment} --profile {self.profile}"
+            )
+        return self.evidence[experiment]
 
-def claims() -> list[Claim]:
-    return parse(CLAIMS.read_text(), TESTS)
 
+def load_run(profile: str, folder: Path | None = None, *, current: bool = True) -> Run:
+    """The results of a profile in ``folder``, results/<profile> by default, and what they show.
 
-def load_run(profile: str, folder: Path = results.RESULTS, *, fresh: bool = True) -> Run:
-    """The results of a profile, if they are whole and of its numbers.
-
-    ``fresh`` refuses those of another source than the present.
+    Rows that are damaged or, if ``current``, of other code than the present are refused; so is an
+    experiment of which only some units are there, unless it can be told in parts.
     """
-    remedy, here = f"replication report --profile {profile}", folder / profile
-    training = {setting: _training(setting, profile, here, remedy) for setting in SETTINGS}
-    scaling = load_scaling(here, remedy)
-    repeats = load_repeats(beside(here, profile), remedy)
-    decoding, decoding_facts = results.load(here, "decoding", remedy)
-    if fresh:
-        for setting, found in training.items():
-            _check_source(found.facts, "runs", f"the copy task, setting {setting}", remedy)
-        _check_source(scaling.facts, "benchmark", "the scaling benchmark", remedy)
-        _check_source(repeats.facts, "benchmark", "the repeats of its main question", remedy)
-        _check_source(decoding_facts, "decoding_cost", "the cost of a token", remedy)
-    _check_benchmark(scaling, profile, f"{remedy} --fresh")
-    _check_repeats(repeats, profile, f"{remedy} --fresh")
-    evidence = Evidence(
-        {setting: found.runs for setting, found in training.items()},
-        {setting: ORIGINS[setting]["steps"].published for setting in SETTINGS},
-        measured(scaling.rows),
-        decoding,
-    )
-    verdicts = judge(claims(), evidence)
-    return Run(profile, training, scaling, repeats, decoding, decoding_facts, evidence, verdicts)
+    folder, kept, evidence = folder or store.RESULTS / profile, {}, {}
+    for name, one in experiments.every().items():
+        units = one.units(profile)
+        there = [unit for unit in units if store.exists(unit, folder)]
+        if there:
+            units = there if one.in_parts else units
+            kept[name] = [store.load(unit, folder, current=current) for unit in units]
+            evidence[name] = one.evidence(kept[name])
+    return Run(profile, folder, kept, evidence, claims.judge(claims.claims(), evidence))
 
 
-def _training(setting: str, profile: str, here: Path, remedy: str) -> Training:
-    """Of this machine's device, else of a processor, as the reference run."""
-    mine, plain = resolve(setting, profile), resolve(setting, profile, device="cpu")
-    experiment = mine if (here / "copy_task" / mine.name).exists() else plain
-    folder = here / "copy_task" / experiment.name
-    steps = results.load_parts(folder, "steps", experiment.attentions, remedy)
-    evaluations, facts = results.load(folder, "evaluations", remedy)
-    runs = summarise(steps, evaluations, facts["failures"])
-    return Training(experiment, steps, evaluations, runs, facts)
+# Tables of words ----------------------------------------------------------------------------------
 
 
-def _check_source(facts: dict, room: str, what: str, remedy: str) -> None:
-    if facts["source"] != sources.hash_of(room):
-        raise results.ResultsError(
-            f"The results of {what} are stale: they come from the source {facts['source']}, the "
-            f"present one is {sources.hash_of(room)}. Measure again with\n    {remedy}"
-        )
+def verdicts(
+    claims: Sequence[Claim], found: Mapping[str, Verdict], reference: Mapping[str, dict] | None
+) -> pd.DataFrame:
+    """One row a claim: who found what; ``reference`` is left out where it is this very run.
 
-
-def _check_benchmark(scaling: Outcome, profile: str, remedy: str) -> None:
-    if not finished(scaling.plan):
-        left = int((scaling.plan.status == "planned").sum())
-        raise results.ResultsError(
-            f"The scaling benchmark is not finished: {left} of {len(scaling.plan)} cells are left. "
-            f"Go on with\n    replication run 04 --profile {profile}"
-        )
-    what = f"scaling benchmark in results/{profile} was"
-    _check_config(scaling.facts, resolve_scaling(profile), what, remedy)
-
-
-def _check_repeats(repeats: Repeats, profile: str, remedy: str) -> None:
-    if repeats.runs < RUNS:
-        raise results.ResultsError(
-            f"Of the {RUNS} runs of the crossover {repeats.runs} are done. Go on with"
-            f"\n    replication run 04 --profile {profile}"
-        )
-    what = f"repeats of the crossover in results/{profile} were"
-    _check_config(repeats.facts, for_repeats(profile), what, remedy)
-
-
-def _check_config(facts: dict, scaling: Scaling, what: str, remedy: str) -> None:
-    stored, asked = facts["config"], as_json(scaling)
-    if others := sorted(name for name in asked if stored.get(name) != asked[name]):
-        raise results.ResultsError(
-            f"The {what} run with another {', '.join(others)} than the profile's. Measure the "
-            f"profile's with\n    {remedy}"
-        )
-
-
-def main_crossover(run: Run, opponent: str) -> Measured:
-    """In time, of one causal layer, forward and backward: the median of several runs.
-
-    Where these do not cross, the benchmark's, which reaches more lengths.
+    Claims of an experiment that neither has run share one row.
     """
-    found = measured_crossover(timed(run.repeats), "linear", opponent)
-    if found.status == "crosses":
-        return found
-    return measured_crossover(layer(run.evidence), "linear", opponent)
+    rows, open_claims = [], {}
+    for claim in claims:
+        known = {found[claim.id].outcome, (reference or {}).get(claim.id, {}).get("outcome")}
+        if known <= {NOT_RUN, None}:
+            open_claims.setdefault((claim.experiment, claim.by), []).append(claim.id)
+            continue
+        row = {"Claim": f"**{claim.id}** {claim.title}", "Made by": claim.by}
+        row["Earlier replication"] = claim.earlier.partition(":")[0].partition(",")[0]
+        if reference is not None:
+            row["Reference run"] = _outcome(reference[claim.id]["outcome"])
+        rows.append(row | {"This run": _outcome(found[claim.id].outcome)})
+    for (name, by), ids in open_claims.items():
+        which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+        title = f"**{which}** {experiments.every()[name].title}"
+        rows.append({"Claim": title, "Made by": by, "This run": NOT_RUN})
+    return pd.DataFrame(rows).fillna("–")
 
 
-def save_verdicts(run: Run, folder: Path = results.RESULTS) -> Path:
-    """verdicts.json: every claim with its outcome, evidence and numbers, for machines."""
-    path = folder / run.profile / "verdicts.json"
-    found = {
-        claim.id: {
-            "title": claim.title, "by": claim.by, "where": claim.where, "rule": claim.rule,
-            **run.verdicts[claim.id]._asdict(),
-        }
-        for claim in claims()
-    }  # fmt: skip
-    crossovers = {name: main_crossover(run, name).sentence(LABELS) for name in (FUSED, TEXTBOOK)}
-    content = {"profile": run.profile, "claims": found, "crossovers": crossovers}
-    results.write_whole(path, results.to_json(content))
-    return path
+def _outcome(text: str) -> str:
+    bold = {"supported": "**supported**", "not supported": "**not supported**"}
+    return bold.get(text, text.replace(" on this hardware", ""))
 
 
-def load_crossovers(profile: str, folder: Path = results.RESULTS) -> list[str]:
-    """What ``save_verdicts`` wrote of the main crossovers, a sentence each."""
-    path = folder / profile / "verdicts.json"
-    return list(json.loads(path.read_text())["crossovers"].values())
+def rules(claims: Sequence[Claim]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"": f"**{claim.id}**", "Claim, in our words": f"{claim.claim} ({claim.by}, {claim.where})",
+         "Rule": claim.rule}
+        for claim in claims
+    )  # fmt: skip
 
 
-def load_verdicts(profile: str, folder: Path = results.RESULTS) -> dict[str, dict] | None:
-    """What ``save_verdicts`` wrote, by claim; None if that profile was not run here.
+def costs(run: Run, flops_per_s: float) -> pd.DataFrame:
+    """Estimated before, measured after. Of a part either seconds are ``Estimated`` or ``Allowed``,
+    or its ``Flops`` are known, and estimated at so many a second."""
+    rows = []
+    for name, evidence in run.evidence.items():
+        for part in experiments.every()[name].costs(evidence):
+            before = part["Flops"] / flops_per_s if "Flops" in part else part.get("Estimated")
+            allowed = f"{duration(part['Allowed'])} allowed" if "Allowed" in part else ""
+            rows.append({"Experiment": part["Part"], "Measured after": duration(part["Measured"]),
+                         "Estimated before": allowed or duration(before)})  # fmt: skip
+    return pd.DataFrame(rows, columns=["Experiment", "Estimated before", "Measured after"])
 
-    Verdicts by other rules than the present ones are refused: they cannot be compared.
-    """
-    path = folder / profile / "verdicts.json"
-    if not path.exists():
-        return None
-    found = json.loads(path.read_text())["claims"]
-    if {id: x["rule"] for id, x in found.items()} != {c.id: c.rule for c in claims()}:
-        raise results.ResultsError(
-            f"The verdicts in {path} were reached by other rules than paper/claims.yaml has now. "
-            f"Judge again with\n    replication render --profile {profile}"
-        )
-    return found
+
+def provenance(run: Run) -> pd.DataFrame:
+    """A row an experiment, or more if its units come from several commits or machines."""
+    titles = {name: one.title for name, one in experiments.every().items()}
+    units = [(titles[name], one.facts) for name, kept in run.kept.items() for one in kept]
+    rows = pd.DataFrame({"Experiment": title} | _origin(facts) for title, facts in units)
+    groups = rows.groupby(["Experiment", "Commit", "Machine", "Software"], sort=False)
+    found = groups.agg(
+        Units=("Source", "size"), Source=("Source", _joint), Load=("Load", "max")
+    ).reset_index()
+    found["Load"] = ["–" if pd.isna(load) else number(load) for load in found["Load"]]
+    return found[["Experiment", "Units", "Commit", "Source", "Machine", "Software", "Load"]]
+
+
+def _origin(facts: dict) -> dict:
+    machine, load = facts["machine"], facts["machine"]["load"]
+    place = f"{machine['processor']}, {machine['cores']} cores"
+    return {
+        "Commit": f"`{facts['commit']}`",
+        "Source": facts["source"],
+        "Machine": f"{place}, {number(machine['memory_bytes'] / 2**30)} GiB, {machine['device']}",
+        "Software": f"PyTorch {machine['versions']['torch']}, Python {machine['python']}",
+        "Load": load[0] if load else float("nan"),
+    }
+
+
+def _joint(sources: Iterable[str]) -> str:
+    """The source of all units, or a hash of their sources."""
+    known = sorted(set(sources))
+    joint = hashlib.sha256(" ".join(known).encode()).hexdigest()[:12]
+    return f"`{known[0] if len(known) == 1 else joint}`"
+
+
+def deviations(found: Iterable[dict]) -> pd.DataFrame:
+    """What differs from the published numbers, and why."""
+    frame = pd.DataFrame(found).rename(columns=str.capitalize)
+    return frame.assign(Name=frame["Name"].map(lambda name: name.replace("_", " ")))

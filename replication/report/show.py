@@ -1,14 +1,18 @@
-"""What the report's notebook calls to show figures, tables, listings and algorithms.
+"""What the report's notebook calls to show figures, tables and listings.
 
 Each appears in JupyterLab as it is, with its caption. What the exporters need beside it, such as
 the id that the prose refers to, travels in the output's metadata under "report".
 """
 
+import hashlib
 import inspect
+import json
+import pickle
 import re
 import textwrap
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -18,9 +22,10 @@ import pandas as pd
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from replication.results import ROOT, write_whole
+from replication.store import ROOT, code_hash, to_json, write_whole
+from replication.style import use_style
 
-PREFIXES = {"figure": "fig-", "table": "tab-", "listing": "lst-", "algorithm": "alg-"}
+PREFIXES = {"figure": "fig-", "table": "tab-", "listing": "lst-"}
 
 UNDATED = {
     "svg": {"Date": None},
@@ -30,68 +35,58 @@ UNDATED = {
 """The forms in which a figure is saved: for the PDF and the page, for LaTeX, for notebooks. They
 carry neither a date nor a version, so that the same figure gives the same bytes."""
 
+DRAWN = "drawn.json"
+"""Beside the figures: from what each was drawn."""
+
 NUMBER = re.compile(r"[-−+±~≈<>≤≥]?\s*\d")
 MISSING = {"", "-", "–", "—"}
 
 
-def figure(fig: Figure, id: str, caption: str, alt: str, folder: Path) -> None:
-    """Save a figure as folder/id in three forms and show it; ``alt`` says what one sees in it."""
+def figure(drawing: partial | Figure, id: str, caption: str, alt: str, folder: Path) -> None:
+    """Save a figure as folder/id in three forms and show it; ``alt`` says what one sees in it.
+
+    A drawing that is still to be done, partial(draw, rows), is left out if ``folder`` has it: drawn
+    by the same code, from the same rows, with the same matplotlib, and its files untouched since.
+    """
     _check("figure", id, caption)
     if not alt.strip():
         raise ValueError(f"The figure {id} has no alternative text. Say in alt what one sees.")
-    pictures = {form: _draw(fig, id, form) for form in UNDATED}
-    for form, content in pictures.items():
-        write_whole(folder / f"{id}.{form}", content)
-    plt.close(fig)
+    width = _kept(drawing, id, folder) or _save(drawing, id, folder)
     where = folder.resolve()
     file = where.relative_to(ROOT) if where.is_relative_to(ROOT) else where
-    data = {"image/png": b64encode(pictures["png"]).decode()}
-    width = float(fig.get_size_inches()[0])
+    data = {"image/png": b64encode((folder / f"{id}.png").read_bytes()).decode()}
     _show("figure", id, caption, data, alt=alt, file=(file / id).as_posix(), width_in=width)
 
 
-def table(
-    frame: pd.DataFrame, id: str, caption: str, align: str | None = None, index: bool = False
-) -> None:
-    """Show a table. Cells are Markdown: ``$N^2$``, ``**best**``, a line break is a line break.
+def table(frame: pd.DataFrame, id: str, caption: str) -> None:
+    """Show a table. Cells are Markdown: ``$N^2$``, ``**best**``, a line break is a line break."""
+    _show("table", id, caption, {"text/markdown": table_text(frame, id)})
 
-    ``align`` has one letter a column, l, c or r; otherwise columns of numbers stand on the right.
-    """
-    frame = frame.reset_index() if index else frame
+
+def table_text(frame: pd.DataFrame, id: str) -> str:
+    """The same as Markdown; columns of numbers stand on the right."""
     if frame.empty or frame.columns.nlevels > 1:
         raise ValueError(f"The table {id} needs rows, and a single line of column names.")
     columns = [[_cell(value) for value in frame.iloc[:, i]] for i in range(frame.shape[1])]
-    align = align or "".join("r" if _are_numbers(column) else "l" for column in columns)
-    if len(align) != len(columns) or set(align) - set("lcr"):
-        raise ValueError(
-            f"align={align!r} does not fit the table {id} of {len(columns)} columns. "
-            "Give one of the letters l, c, r for each."
-        )
-    rules = [{"l": ":--", "c": ":-:", "r": "--:"}[letter] for letter in align]
+    rules = ["--:" if _are_numbers(column) else ":--" for column in columns]
     rows = [[_cell(name) for name in frame.columns], rules, *zip(*columns, strict=True)]
-    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    _show("table", id, caption, {"text/markdown": text})
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def listing(code: Callable | str, id: str, caption: str, language: str = "python") -> None:
-    """Show the source of a function or class as it stands in its file, or a text."""
+def listing(code: Callable | str, id: str, caption: str) -> None:
+    """Show the source of a function or class as it stands in its file, or Python in a text."""
     source = code if isinstance(code, str) else inspect.getsource(code)
     source = textwrap.dedent(source).strip("\n")
-    _show("listing", id, caption, {"text/markdown": f"~~~~ {language}\n{source}\n~~~~"})
+    _show("listing", id, caption, {"text/markdown": f"~~~~ python\n{source}\n~~~~"})
 
 
-def algorithm(lines: Sequence[str], id: str, caption: str) -> None:
-    """Show numbered pseudo-code: a line of Markdown each, indented by four blanks a level.
-
-    What follows ▷ is a comment.
-    """
-    steps = []
-    for number, line in enumerate(lines, 1):
-        level, odd = divmod(len(line) - len(line.lstrip(" ")), 4)
-        if odd:
-            raise ValueError(f"Indent line {number} of {id} by four blanks a level: {line!r}")
-        steps.append(f"{number}. {'&emsp;' * level}{line.strip()}")
-    _show("algorithm", id, caption, {"text/markdown": "\n".join(steps)})
+def tagged(notebook: Path | str, tag: str) -> str:
+    """The code of the cell of another notebook that has this tag, to be listed."""
+    cells = json.loads(Path(notebook).read_text("utf-8"))["cells"]
+    found = [cell for cell in cells if tag in cell["metadata"].get("tags", ())]
+    if len(found) != 1:
+        raise ValueError(f"{notebook} has {len(found)} cells with the tag {tag}, not one.")
+    return "".join(found[0]["source"])
 
 
 def _check(kind: str, id: str, caption: str) -> None:
@@ -112,20 +107,48 @@ def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
     display({"text/markdown": legend}, raw=True, metadata={"report": {"kind": "caption"}})
 
 
-def _draw(fig: Figure, id: str, form: str) -> bytes:
-    buffer = BytesIO()
-    with mpl.rc_context({"svg.hashsalt": id, "svg.fonttype": "path"}):
-        fig.savefig(buffer, format=form, metadata=UNDATED[form])
-    return buffer.getvalue()
+def _kept(drawing: partial | Figure, id: str, folder: Path) -> float | None:
+    """The width of a figure that need not be drawn again."""
+    try:
+        found = json.loads((folder / DRAWN).read_text())[id]
+    except (OSError, ValueError, KeyError):
+        return None
+    return found["width_in"] if found["key"] == _key(drawing, id, folder) else None
+
+
+def _save(drawing: partial | Figure, id: str, folder: Path) -> float:
+    """In all forms, with a note of what they were drawn from."""
+    fig = drawing() if isinstance(drawing, partial) else drawing
+    for form, undated in UNDATED.items():
+        buffer = BytesIO()
+        with mpl.rc_context({"svg.hashsalt": id, "svg.fonttype": "path"}):
+            fig.savefig(buffer, format=form, metadata=undated)
+        write_whole(folder / f"{id}.{form}", buffer.getvalue())
+    plt.close(fig)
+    width, notes = float(fig.get_size_inches()[0]), folder / DRAWN
+    if key := _key(drawing, id, folder):
+        known = json.loads(notes.read_text()) if notes.exists() else {}
+        write_whole(notes, to_json(known | {id: {"key": key, "width_in": width}}))
+    return width
+
+
+def _key(drawing: partial | Figure, id: str, folder: Path) -> str | None:
+    """Of the code that draws, of what it draws and of the files; None if drawn already or lost."""
+    files = [folder / f"{id}.{form}" for form in UNDATED]
+    if not isinstance(drawing, partial) or not all(file.exists() for file in files):
+        return None
+    code = code_hash(drawing.func, use_style) + mpl.__version__
+    given = pickle.dumps((drawing.args, drawing.keywords))
+    parts = [code.encode(), given, *(file.read_bytes() for file in files)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, float):
-        value = _three_digits(value)
-    text = re.sub(r"^-(?=[\d.])", "−", str(value).strip())
-    parts = re.split(r"(\$[^$]+\$)", text)
+    """A bar would end the cell, so | and \\| in mathematics go by their names."""
+    text = _three_digits(value) if isinstance(value, float) else str(value)
+    parts = re.split(r"(\$[^$]+\$)", re.sub(r"^-(?=[\d.])", "−", text.strip()))
     parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
-    parts[1::2] = [re.sub(r"(\\?)\|", _bar, part) for part in parts[1::2]]
+    parts[1::2] = [part.replace(r"\|", r"\Vert{}").replace("|", r"\vert{}") for part in parts[1::2]]
     return "".join(parts).replace("\n", "<br>")
 
 
@@ -134,11 +157,6 @@ def _three_digits(value: float) -> str:
         return f"{value:,.0f}"
     mantissa, _, exponent = f"{value:#.3g}".rstrip(".").partition("e")
     return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa
-
-
-def _bar(match: re.Match) -> str:
-    """A bar would end the cell, so | and \\| in mathematics go by their names."""
-    return r"\Vert{}" if match[1] else r"\vert{}"
 
 
 def _are_numbers(cells: list[str]) -> bool:

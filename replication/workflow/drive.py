@@ -1,33 +1,34 @@
-"""Snakemake as a child: what it would do, what it has done, and why it stopped."""
+"""Snakemake as a child: what it is to do, what it has done and why it stopped. One a folder, and
+nothing of a killed one left running beside it.
+
+Snakemake's own lock outlives a killed driver and has to be removed by hand; the system's, which
+``store.locked`` takes, does not. So Snakemake is told not to lock.
+"""
 
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from tqdm import tqdm
+from replication.store import ROOT, StoreError, locked
 
-from replication import notebooks
-from replication.results import ROOT
-from replication.workflow.alone import MARK, WorkflowError
-
-PROFILES = ROOT / "workflow"
-LOG = "snakemake.log"
-WAITS = "It waits for what could not be made."
+LOG, MARK = "snakemake.log", "REPLICATION_FOLDER"
+"""All that a driver starts finds its folder in this variable, and can be found by it."""
 CHECKSUMS = 100 * 2**20
 """Bytes. Below this a file counts as changed if its content has, not if it was touched."""
+QUIET = {"capture_output": True, "text": True}
 
 
 @dataclass(frozen=True)
 class Drive:
-    """Snakemake at work in one folder."""
+    """Snakemake at work in one folder. It makes NAME.done for every job."""
 
     folder: Path
     settings: dict[str, object]
@@ -37,111 +38,124 @@ class Drive:
     """The name of a folder in workflow/, or "local"."""
 
     def pending(self) -> dict[str, str]:
-        """The files that are to be made, each with the reason."""
-        command = self._command("--summary")
-        asked = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+        """The jobs that are to be done, each with the reason."""
+        asked = subprocess.run(self._command("--summary"), cwd=self.folder, **QUIET)
         if asked.returncode:
-            raise WorkflowError(f"Snakemake cannot plan the work:\n{_tail(asked.stderr)}")
+            raise StoreError(f"Snakemake cannot plan the work:\n{asked.stderr.strip()[-2000:]}")
         rows = csv.DictReader(asked.stdout.splitlines(), delimiter="\t")
-        return {row["output_file"]: row["status"] for row in rows if row["plan"] != "no update"}
+        return {row["output_file"].removesuffix(".done"): row["status"]
+                for row in rows if row["plan"] != "no update"}  # fmt: skip
 
-    def run(self, files: list[str], unit: str) -> dict[str, str]:
-        """Make these files, showing progress; those that could not be made, and why."""
-        if not files:
-            return {}
-        before, start = {name: self._stamp(name) for name in files}, time.time()
-        waiting = dict(before)
-        bar = tqdm(total=len(files), unit=unit, disable=None)
-        with bar, (self.folder / LOG).open("w") as log, self._snakemake(log) as child:
-            while child.poll() is None:
-                time.sleep(0.2)
-                self._show(bar, waiting)
-            self._show(bar, waiting)
-        left = [name for name, stamp in before.items() if self._stamp(name) <= stamp]
-        if child.returncode and not left:
-            raise WorkflowError(
-                f"All files were made, but Snakemake ended with code {child.returncode}:\n"
-                f"{_end_of(self.folder / LOG)}\nCall the same again."
-            )
-        return self._reasons(left, start)
+    def run(self, names: list[str], unit: str) -> int:
+        """Do these jobs, showing progress; tell why some could not be done: the exit code. Who
+        breaks it off must end the child, too, as ``alone`` does."""
+        from tqdm import tqdm
 
-    def _show(self, bar: tqdm, waiting: dict[str, int]) -> None:
-        """Count what has been made since, and forget it; a line each where no bar is shown."""
-        for name in [name for name, stamp in waiting.items() if self._stamp(name) > stamp]:
-            del waiting[name]
-            bar.update()
-            if bar.disable:
-                print(f"{name.removesuffix('.done')} is made; {len(waiting)} to go", flush=True)
-
-    def _stamp(self, name: str) -> int:
-        """When a file was made, in nanoseconds; 0 if it does not exist."""
-        try:
-            return (self.folder / name).stat().st_mtime_ns
-        except FileNotFoundError:
+        if not names:
             return 0
+        for path in (self.folder / f"{name}{kind}" for name in names for kind in (".done", ".log")):
+            path.unlink(missing_ok=True)
+        child, left, running, is_over = self._start(), list(names), [], False
+        with tqdm(total=len(names), unit=unit, disable=None) as bar:
+            while not is_over:
+                is_over = child.poll() is not None
+                began = [name for name in left if (self.folder / f"{name}.log").exists()]
+                if bar.disable and set(began) - set(running):
+                    print(f"running: {', '.join(began)}", flush=True)
+                bar.set_postfix_str(", ".join(began))
+                running = began
+                for name in [name for name in left if (self.folder / f"{name}.done").exists()]:
+                    left.remove(name)
+                    bar.update()
+                    if bar.disable:
+                        print(f"{name} is made; {len(left)} to go", flush=True)
+                time.sleep(0 if is_over else 0.2)
+        return self._explain(left) if left or child.returncode else 0
 
-    @contextmanager
-    def _snakemake(self, log: IO) -> Iterator[subprocess.Popen]:
+    def _start(self) -> subprocess.Popen:
         """The child, in a session of its own, so that Ctrl-C reaches it through us alone."""
-        child = subprocess.Popen(
-            self._command(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env=os.environ | notebooks.allocator() | {MARK: str(self.folder.resolve())},
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            yield child
-        finally:
-            if child.poll() is None:
-                child.send_signal(signal.SIGINT)  # it cancels what waits in a cluster's queue
-                _wait(child, 10)
+        env = os.environ | {MARK: str(self.folder.resolve())}
+        with (self.folder / LOG).open("w") as log:
+            return subprocess.Popen(
+                self._command(), cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
 
     def _command(self, *more: str) -> list[str]:
-        profile = "none" if self.executor == "local" else str(PROFILES / self.executor)
+        here = self.executor == "local"
         settings = self.settings | {"executor": self.executor}
         return [
             sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"),
-            "--profile", profile, "--cores", str(self.cores), "--nolock", "--rerun-incomplete",
-            "--keep-going", "--nocolor", "--max-checksum-file-size", str(CHECKSUMS), *more,
+            "--profile", "none" if here else str(ROOT / "workflow" / self.executor),
+            "--cores", str(self.cores), "--nolock", "--rerun-incomplete", "--keep-going",
+            "--nocolor", "--max-checksum-file-size", str(CHECKSUMS), *more,
             "--config", *(f"{name}={value}" for name, value in settings.items()),
         ]  # fmt: skip
 
-    def _reasons(self, left: Iterable[str], start: float) -> dict[str, str]:
-        """Errors come from files that are new; what has none only waits for what has one."""
-        found = {name: self._why(self.folder / name, start) for name in left}
-        others = WAITS if any(found.values()) else _end_of(self.folder / LOG)
-        return {name: why or others for name, why in found.items()}
-
-    def _why(self, out: Path, start: float) -> str:
-        """The error of the notebook, or the end of its log; the page of a whole one has its own."""
-        is_page = out.suffix == ".html" and out.with_suffix(".done").exists()
-        partial, log = notebooks.partial(out), out.with_suffix(".page.log" if is_page else ".log")
-        if partial.exists() and partial.stat().st_mtime > start:
-            return notebooks.failure(partial, _end_of(log))
-        return _end_of(log) if log.exists() and log.stat().st_mtime > start else ""
-
-
-def explain(reasons: dict[str, str]) -> int:
-    """Tell what could not be made, equal errors once; the exit code."""
-    for reason in dict.fromkeys(reasons.values()):
-        names = [name.removesuffix(".done") for name, why in reasons.items() if why == reason]
-        print(f"\nNot made: {', '.join(names)}\n{reason.rstrip()}", file=sys.stderr)
-    if reasons:
+    def _explain(self, left: list[str]) -> int:
+        """Errors are in logs, equal ones are told once; a job without one waits for another."""
+        said = {name: _tail(self.folder / f"{name}.log", 1000) for name in left}
+        own = f"{_tail(self.folder / LOG)}\nAll of it: {self.folder / LOG}"
+        other, told = "It waits for what could not be made." if any(said.values()) else own, {}
+        for name in left or ["Snakemake's own last step"]:
+            told.setdefault(said.get(name) or other, []).append(name)
+        for why, names in told.items():
+            print(f"\nNot made: {', '.join(names)}\n{why}", file=sys.stderr)
         print("\nWhat was made stays; what was begun lies beside it as .part.ipynb. Mend this, "
               "then call the same again.", file=sys.stderr)  # fmt: skip
-    return 1 if reasons else 0
+        return 1
 
 
-def _wait(child: subprocess.Popen, seconds: float) -> None:
-    try:
-        child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-
-
-def _end_of(log: Path) -> str:
-    return f"{_tail(log.read_text(errors='replace'))}\nAll of it: {log}" if log.exists() else ""
-
-
-def _tail(text: str, lines: int = 20) -> str:
+def _tail(log: Path, lines: int = 20) -> str:
+    text = log.read_text(errors="replace") if log.exists() else ""
     return "\n".join(text.strip().splitlines()[-lines:])
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder; what a killed predecessor has left running is ended first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a kill, or a terminal that is closed
+        signal.signal(number, signal.default_int_handler)
+    with locked(folder / "work", str(folder)):
+        end_all(folder)
+        try:
+            yield
+        finally:
+            end_all(folder)
+
+
+def end_all(folder: Path, patience: float = 30) -> None:
+    """End every process here, and every job on the cluster, that was started for this folder.
+
+    They write files whole or not at all, so they may be ended at any moment.
+    """
+    deadline = time.monotonic() + patience
+    while left := [*_processes(folder), *_jobs(folder)]:
+        for command in left:
+            subprocess.run(command, check=False, **QUIET)
+        if time.monotonic() > deadline:
+            names = ", ".join(command[-1] for command in left)
+            raise StoreError(f"These work in {folder} and cannot be ended: {names}.")
+        time.sleep(0.1)
+
+
+def _processes(folder: Path) -> Iterator[list[str]]:
+    """How to end those that carry the folder's mark, but neither this one nor its parents."""
+    import psutil
+
+    me, mark = psutil.Process(), str(folder.resolve())
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark and process not in [me, *me.parents()]:
+                yield ["kill", "-KILL", str(process.pid)]
+
+
+def _jobs(folder: Path) -> list[list[str]]:
+    """How to end the Slurm jobs of this user whose working directory is the folder."""
+    if not shutil.which("squeue"):
+        return []
+    asked = subprocess.run(["squeue", "--me", "--noheader", "--format=%i %Z"], **QUIET)
+    if asked.returncode:
+        raise StoreError(f"squeue does not say which jobs work in {folder}: {asked.stderr.strip()}")
+    pairs = [line.split(maxsplit=1) for line in asked.stdout.splitlines()]
+    return [["scancel", job] for job, where in pairs if Path(where) == folder.resolve()]

@@ -1,0 +1,110 @@
+"""Every claim, judged in one place by the rule and the numbers that paper/claims.yaml gives."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from replication import experiments, store
+from replication.experiments.base import NOT_RUN, Verdict, one_of
+
+FILE = store.ROOT / "paper" / "claims.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One entry of paper/claims.yaml."""
+
+    id: str
+    title: str
+    by: str
+    where: str
+    claim: str
+    earlier: str
+    quantity: str
+    experiment: str
+    test: str
+    numbers: dict[str, Any]
+    rule: str
+
+
+def claims() -> list[Claim]:
+    return parse(FILE.read_text())
+
+
+def parse(text: str) -> list[Claim]:
+    """The claims of a YAML file, if all of them are whole; rules with their numbers filled in."""
+    import yaml
+
+    entries = yaml.safe_load(text)
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("The claims file holds no list of claims. See paper/claims.yaml.")
+    found = [_claim(entry) for entry in entries]
+    for id, times in Counter(claim.id for claim in found).items():
+        if times > 1:
+            raise ValueError(f"The claim id {id} is given twice. Ids must differ.")
+    return found
+
+
+def _claim(entry: dict) -> Claim:
+    names, which = {field.name for field in fields(Claim)}, f"The claim {entry.get('id', '')!r}"
+    if missing := sorted(names - set(entry)):
+        raise ValueError(f"{which} lacks {', '.join(missing)}. Give every claim all entries.")
+    if surplus := sorted(set(entry) - names):
+        raise ValueError(f"{which} has unknown entries: {', '.join(surplus)}.")
+    one_of(f"{which}: experiment", entry["experiment"], experiments.every())
+    one_of(f"{which}: test", entry["test"], experiments.every()[entry["experiment"]].rules)
+    rule = entry["rule"].format(**entry["numbers"])
+    return Claim(**entry | {"rule": re.sub(r"(?<=\d)%", " %", rule)})
+
+
+def judge(claims: Sequence[Claim], evidence: Mapping[str, Any]) -> dict[str, Verdict]:
+    """The verdict on every claim by its id; ``evidence`` has those experiments that were run."""
+    found = {claim.id: Verdict(NOT_RUN, "Not run here.", {}) for claim in claims}
+    for claim in claims:
+        if claim.experiment in evidence:
+            rule = experiments.every()[claim.experiment].rules[claim.test]
+            found[claim.id] = rule(evidence[claim.experiment], **claim.numbers)
+    return found
+
+
+def judge_with(experiment: str, evidence: Any) -> dict[str, Verdict]:
+    """The verdicts on an experiment's own claims, as its notebook shows them."""
+    own = [claim for claim in claims() if claim.experiment == experiment]
+    return judge(own, {experiment: evidence})
+
+
+def save(folder: Path, profile: str, verdicts: Mapping[str, Verdict], **more: Any) -> Path:
+    """verdicts.json: every claim with its outcome, evidence and numbers, for machines."""
+    said = ("title", "by", "where", "rule")
+    found = {claim.id: {name: getattr(claim, name) for name in said}
+             | verdicts[claim.id]._asdict() for claim in claims()}  # fmt: skip
+    path = folder / "verdicts.json"
+    store.write_whole(path, store.to_json({"profile": profile, "claims": found} | more))
+    return path
+
+
+def load(profile: str, folder: Path | None = None) -> dict[str, Any] | None:
+    """What ``save`` wrote; None if that profile was not judged here.
+
+    Verdicts by other rules than the present ones are refused: they cannot be compared.
+    """
+    path = (folder or store.RESULTS / profile) / "verdicts.json"
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+        rules = {id: one["rule"] for id, one in found["claims"].items()}
+        whole = all({"outcome", "evidence"} <= set(one) for one in found["claims"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole or rules != {claim.id: claim.rule for claim in claims()}:
+        why = (
+            "were reached by other rules than paper/claims.yaml has now" if whole else "are damaged"
+        )
+        raise store.StoreError(f"The verdicts in {path} {why}. Judge again with\n"
+                               f"    replication render --profile {profile}")  # fmt: skip
+    return found

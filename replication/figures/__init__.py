@@ -1,1 +1,0 @@
-"""Rows -> Figure. Nothing here reads a file or measures anything."""

@@ -1,0 +1,102 @@
+"""An executed notebook as a page that stands alone: mathematics as MathML, figures inside, code
+that only prepares folded away, links that work from where the page lies. It loads nothing.
+
+An index leads to all pages of a folder.
+"""
+
+import html
+import json
+import os
+import re
+from pathlib import Path
+
+from replication.report import pandoc
+from replication.store import write_whole
+from replication.workflow.notebooks import NOTEBOOKS
+
+HEADING = re.compile(r"^#+ +(.+)$", re.M)
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s]+)(?=\))")
+TAG = re.compile(r"\\tag\{(.+?)\}")
+FOLDED = ("source_hidden", "parameters")
+SHOWN = ("text/html", "image/png", "text/markdown", "text/plain")
+"""The forms of an output, the best first."""
+
+
+def write(notebook: Path) -> Path:
+    """The page beside an executed notebook."""
+    page = notebook.with_suffix(".html")
+    write_whole(page, page_of(json.loads(notebook.read_text("utf-8")), page.parent).encode())
+    return page
+
+
+def page_of(book: dict, folder: Path) -> str:
+    """The page of a notebook, to lie in ``folder``."""
+    texts, title, heading = [], "", ""
+    for cell in book["cells"]:
+        source = "".join(cell["source"])
+        heading = (HEADING.findall(source) or [heading])[-1] if _is_prose(cell) else heading
+        if not title and heading:
+            title, source = heading, HEADING.sub("", source, count=1)
+        texts += [source] if _is_prose(cell) else [_code(cell, source)]
+        texts += [_output(output, heading) for output in cell.get("outputs", ())]
+    text = LINK.sub(lambda link: _target(link[1], folder), "\n\n".join(texts))
+    return pandoc.page(TAG.sub(r"\\qquad\\text{(\1)}", text), title or "Notebook")
+
+
+def _is_prose(cell: dict) -> bool:
+    return cell["cell_type"] == "markdown"
+
+
+def _code(cell: dict, source: str) -> str:
+    """Python as it stands; what only prepares is folded."""
+    if not source.strip():
+        return ""
+    facts = (*cell["metadata"].get("jupyter", {}), *cell["metadata"].get("tags", ()))
+    text = f"~~~~~~ python\n{source}\n~~~~~~"
+    if not set(FOLDED) & set(facts) and not re.match(r"%|import |from ", source):
+        return text
+    return _raw("<details><summary>Code</summary>") + f"\n\n{text}\n\n" + _raw("</details>")
+
+
+def _output(output: dict, heading: str) -> str:
+    """The best form of an output; a figure's alternative text names where it stands."""
+    data = {kind: "".join(text) for kind, text in output.get("data", {}).items()
+            if kind in SHOWN}  # fmt: skip
+    kind = next((kind for kind in SHOWN if kind in data), "")
+    if kind == "text/markdown":
+        return data[kind]
+    if kind == "text/html":
+        return _raw(f'<div class="wide">{data[kind]}</div>')
+    if kind == "image/png":
+        found = output.get("metadata", {}).get("report", {}).get("alt")
+        words = html.escape(re.sub(r"[*`$\\]", "", found or f"Figure of the section {heading}"))
+        content = data[kind].replace("\n", "")
+        return _raw(f'<p><img alt="{words}" src="data:{kind};base64,{content}"></p>')
+    text = data.get(kind) or "".join(output.get("text", output.get("traceback", "")))
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
+    return _raw(f"<pre>{html.escape(plain)}</pre>") if plain else ""
+
+
+def _raw(text: str) -> str:
+    return f"~~~~~~ {{=html}}\n{text}\n~~~~~~"
+
+
+def _target(link: str, folder: Path) -> str:
+    """A link from notebooks/ as it is from the page: to another's page, or to a file."""
+    path, mark, place = link.partition("#")
+    if "/" not in path and path.endswith(".ipynb"):
+        return f"{path.removesuffix('.ipynb')}.html{mark}{place}"
+    return Path(os.path.relpath(NOTEBOOKS / path, folder)).as_posix() + mark + place
+
+
+def write_index(folder: Path, title: str) -> Path:
+    """A page that names and links all others of the folder, and the report."""
+    lines = []
+    for page in sorted(folder.glob("[!i]*.html")):
+        found = re.search(r"<title>(.*?)</title>", page.read_text("utf-8"), re.S)
+        beside = page.with_suffix(".pdf")
+        also = f" ([PDF]({beside.name}))" if beside.exists() else ""
+        lines.append(f"- [{html.unescape(found[1]) if found else page.stem}]({page.name}){also}")
+    path = folder / "index.html"
+    write_whole(path, pandoc.page("\n".join(lines), title).encode())
+    return path

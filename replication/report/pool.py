@@ -1,0 +1,143 @@
+"""Results that travel: ``export`` writes those of a profile as one file, ``pool`` joins several.
+
+A file holds rows and their provenance, no verdicts: who pools judges all of them anew, by the rules
+and the code that are here. What has other rules, other code or damaged tables is refused. A file
+whose tables and hashes were both forged cannot be told from an honest one.
+"""
+
+import hashlib
+import json
+import zipfile
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from replication import claims, experiments, store
+from replication.experiments.base import PROFILES
+from replication.report.run import Run, load_run
+from replication.report.show import table_text
+from replication.store import StoreError
+
+MANIFEST = "replication.json"
+MOST_BYTES = 500e6
+"""Unpacked. A reference run has some 30 MB."""
+
+
+def rules() -> str:
+    return hashlib.sha256(claims.FILE.read_bytes()).hexdigest()[:12]
+
+
+# One file a machine -----------------------------------------------------------------------------
+
+
+def export(options: Namespace) -> int:
+    out = options.out or store.BUILD / f"{options.profile}.replication.zip"
+    if out.is_dir() or not out.name.endswith(".zip"):
+        raise ValueError(f"--out {out} names no zip file. Try my-machine.zip.")
+    run = load_run(options.profile)
+    if not run.kept:
+        raise StoreError(
+            f"There is nothing to export: {run.folder} holds no results. Measure them with\n"
+            f"    replication report --profile {options.profile}"
+        )
+    content = {MANIFEST: store.to_json({"profile": options.profile, "rules": rules()})}
+    for unit in (one.unit for kept in run.kept.values() for one in kept):
+        for path in (unit.path(run.folder), unit.path(run.folder).with_suffix(".json")):
+            content[path.relative_to(run.folder).as_posix()] = path.read_bytes()
+    part = out.with_name(f".{out.name}.part")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, each in content.items():
+            packed.writestr(name, each)
+    part.replace(out)
+    print(f"{out}: {sum(map(len, run.kept.values()))} units of {', '.join(run.kept)}")
+    return 0
+
+
+def unpacked(file: Path, folder: Path) -> Run:
+    """What an exported file holds, judged by the rules that are here; refused in words if it is
+    not such a file, or not of this version."""
+    try:
+        with zipfile.ZipFile(file) as packed:
+            _check(packed)
+            manifest = json.loads(packed.read(MANIFEST))
+            packed.extractall(folder)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StoreError(f"{file} is no exported file ({error}). Write one by\n"
+                         "    replication export") from None  # fmt: skip
+    if manifest.get("profile") not in PROFILES:
+        raise StoreError(f"{file} is of the profile {manifest.get('profile')!r}, which is unknown.")
+    if manifest.get("rules") != rules():
+        raise StoreError(
+            f"{file} was exported with other rules ({manifest.get('rules')}, here {rules()}). "
+            "Export it again with the version that is here."
+        )
+    try:
+        run = load_run(manifest["profile"], folder)
+    except StoreError as error:
+        raise StoreError(f"{file} is refused: {str(error).splitlines()[0]}") from None
+    if not run.kept:
+        raise StoreError(f"{file} holds no results of this version. Export it again.")
+    return run
+
+
+def _check(packed: zipfile.ZipFile) -> None:
+    for one in packed.infolist():
+        place = PurePosixPath(one.filename)
+        known = len(place.parts) == 2 and place.parts[0] in experiments.every()
+        if not (one.filename == MANIFEST or (known and place.suffix in (".csv", ".json"))):
+            raise ValueError(f"it holds {one.filename!r}, which is neither rows nor provenance")
+    if (size := sum(one.file_size for one in packed.infolist())) > MOST_BYTES:
+        raise ValueError(f"it would unpack to {size / 1e6:.0f} MB")
+    if damaged := packed.testzip():
+        raise ValueError(f"{damaged} is damaged")
+
+
+# Many together ----------------------------------------------------------------------------------
+
+
+def pool(options: Namespace) -> int:
+    names = [path.name.removesuffix(".zip").removesuffix(".replication") for path in options.files]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"Two files are called {name}. Name each after its machine.")
+    with TemporaryDirectory() as folder:
+        runs = {name: unpacked(path, Path(folder) / name)
+                for name, path in zip(names, options.files, strict=True)}  # fmt: skip
+    text = report(runs)
+    store.write_whole(options.out, text.encode())
+    print(text)
+    print(f"Written to {options.out}")
+    return 0
+
+
+def report(runs: dict[str, Run]) -> str:
+    """Markdown: the machines, the verdicts side by side, and who differs, by what was seen."""
+    machines = pd.DataFrame({"name": name} | _machine(run) for name, run in runs.items())
+    outcomes = pd.DataFrame(
+        {name: {id: one.outcome for id, one in run.verdicts.items()} for name, run in runs.items()}
+    )
+    titles = {claim.id: f"{claim.id} {claim.title}" for claim in claims.claims()}
+    side_by_side = outcomes.rename(index=titles).rename_axis("claim").reset_index()
+    parts = ["# Results of several machines", table_text(machines, "of machines"), "## Verdicts",
+             table_text(side_by_side, "of verdicts"), "## What was seen"]  # fmt: skip
+    for id, row in outcomes.iterrows():
+        verdict = "they differ" if row.nunique() > 1 else row.iloc[0]
+        parts.append(f"### {titles[id]}: {verdict}")
+        parts.append(_seen(id, runs))
+    return "\n\n".join(parts) + "\n"
+
+
+def _seen(id: str, runs: dict[str, Run]) -> str:
+    return "\n".join(f"- **{name}**, {run.verdicts[id].outcome}: {run.verdicts[id].evidence}"
+                     for name, run in runs.items())  # fmt: skip
+
+
+def _machine(run: Run) -> dict[str, str]:
+    facts: Sequence[dict] = [one.facts["machine"] for kept in run.kept.values() for one in kept]
+    places = {f"{one['processor']}, {one['cores']} cores, {one['device']}" for one in facts}
+    return {"profile": run.profile, "machine": "; ".join(sorted(places)),
+            "PyTorch": ", ".join(sorted({one["versions"]["torch"] for one in facts}))}  # fmt: skip
