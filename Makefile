@@ -13,12 +13,12 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test test-cluster test-browser test-readme lab report reference bench peers clean
+.PHONY: help setup lint test test-cluster test-browser test-load test-readme lab report reference bench peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
-setup: ## set up .venv and do nothing else
+setup: ## set up or repair .venv and do nothing else
 	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here." \
 		"Install Python 3.11 or newer, or say where it is: make PYTHON=/path/to/python3.11"; \
 		exit 1; } >&2
@@ -29,7 +29,7 @@ lint: setup ## check style and format
 	$(BIN)/ruff format --check
 
 test: lint ## check style and format, then run all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-cluster: setup ## run a sweep through a real Slurm on this machine (Debian, root)
 	$(BIN)/pip install --quiet -c constraints.txt snakemake-executor-plugin-slurm
@@ -39,13 +39,16 @@ test-browser: setup ## run every notebook in JupyterLab, in a real Chromium: min
 	$(BIN)/pip install --quiet -c constraints.txt selenium
 	$(BIN)/python tests/browser/run.py $(ARGS)
 
+test-load: setup ## ask for the crossover beside 0, 1, 2 and 4 busy programs: ten minutes
+	$(BIN)/python tests/load/run.py
+
 test-readme: ## run every command of the README in a fresh clone of the last commit: half an hour
 	$(PYTHON) tests/readme/run.py
 
 lab: setup ## open the notebooks in JupyterLab
-	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
+	OMP_WAIT_POLICY=passive JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
-report: setup ## run what is missing and build the report: minutes (ARGS="--profile smoke": three)
+report: setup ## run what is missing, then build/quick/report.pdf: minutes (ARGS="--profile smoke": four)
 	$(BIN)/replication report $(ARGS)
 
 reference: setup ## the same in the profile that the published results are of: hours

@@ -42,3 +42,11 @@ def unhooked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory):
+    """A notebook with all that a report may hold, executed once; not to be changed."""
+    from report_cases import executed, notebook
+
+    return executed(notebook(), tmp_path_factory.mktemp("report"))

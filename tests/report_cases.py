@@ -1,11 +1,12 @@
 """A notebook with all that a report may hold, and the ways in which it may go wrong."""
 
+import copy
 from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from replication import notebooks
+from replication.workflow import notebooks
 
 FACTS = {
     "title": 'On the *Title* with "Quotes" & Signs',
@@ -19,8 +20,7 @@ SETUP = """
 from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import Markdown
-from replication.report import show
+from replication.report import prose, show
 
 never_to_be_seen = 6 * 7
 """
@@ -63,11 +63,14 @@ Signs: ≤ ≥ ± × − – … é ß Ł ϕ → ∞. `nan` is code, *nanosecond
 """
 
 VALUES = """
-Markdown(f"The computed value is {never_to_be_seen}, as [Section](#sec-maths) and "
-         "[Figure](#fig-line), [Listing](#lst-double), [Algorithm](#alg-sums), [Table](#tab-wide), "
-         "[Appendix](#sec-more) and [Figure](#fig-more) say [@do2022replication, Sec. 4; "
-         "@efron1979bootstrap].")
+The computed value is {{ never_to_be_seen }}, as [Section](#sec-maths) and [Figure](#fig-line),
+[Listing](#lst-double), [Table](#tab-wide), [Appendix](#sec-more) and
+[Figure](#fig-more) say [@do2022replication, Sec. 4; @efron1979bootstrap].
+{% if never_to_be_seen < 0 %}It is negative.{% endif %}
 """
+
+TYPED = "| Typed | Filled |\n| :-- | --: |\n| a row | {{ 2 * never_to_be_seen }} |"
+"""A table that a Markdown cell holds."""
 
 FIGURE = """
 fig, ax = plt.subplots(figsize=({width}, 2))
@@ -84,14 +87,6 @@ def double(x):
 show.listing(double, "lst-double", "The function `double`.")
 '''
 
-ALGORITHM = r"""
-show.algorithm([
-    r"**for** $i = 1, \dots, N$ **do**",
-    r"    $S \gets S + \phi(K_i) V_i^\top$ ▷ [Equation](#eq-6)",
-    r"    **return** $S$",
-], "alg-sums", "Running sums.")
-"""
-
 WIDE = """
 words = "a cell with rather many words in it"
 frame = pd.DataFrame({f"column number {i}": [words if i % 3 else i / 7] for i in range(8)})
@@ -99,8 +94,8 @@ show.table(frame, "tab-wide", "A table that is wider than the page.")
 """
 
 LONG = """
-frame = pd.DataFrame({"n": range(90), "square": [n * n for n in range(90)]}).set_index("n")
-show.table(frame, "tab-long", "A table that is longer than the page.", align="lr", index=True)
+frame = pd.DataFrame({"n": range(90), "square": [n * n for n in range(90)]})
+show.table(frame, "tab-long", "A table that is longer than the page.")
 """
 
 
@@ -113,25 +108,33 @@ def notebook() -> nbformat.NotebookNode:
         new_code_cell(VERDICTS, metadata={"tags": ["summary"]}),
         new_markdown_cell(MATHEMATICS),
         new_markdown_cell("# Things"),
-        *(new_code_cell(source) for source in (VALUES, FIGURE.format(width=6.3, id="fig-line"))),
-        *(new_code_cell(source) for source in (LISTING, ALGORITHM, WIDE)),
+        new_markdown_cell(VALUES),
+        new_code_cell(FIGURE.format(width=6.3, id="fig-line")),
+        *(new_code_cell(source) for source in (LISTING, WIDE)),
         new_markdown_cell("# Thanks {.unnumbered}\n\nTo all.^[And to more.]"),
         new_markdown_cell("# Supplementary things {#sec-more}", metadata={"tags": ["appendix"]}),
         new_code_cell(FIGURE.format(width=3, id="fig-more")),
         new_code_cell(LONG),
+        new_markdown_cell(TYPED, metadata={"report": numbered("tab-typed", "A table as typed.")}),
+        new_code_cell('prose.fill("case.ipynb", globals())'),
     ]
     return new_notebook(
         cells=cells, metadata={"report": FACTS, "language_info": {"name": "python"}}
     )
 
 
-def short() -> nbformat.NotebookNode:
+def numbered(id: str, caption: str) -> dict:
+    return {"kind": "table", "id": id, "caption": caption}
+
+
+def short(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """A part of it: a figure, equations, and a heading without a number."""
-    book = notebook()
-    kept = ("folder:", "import", "# Mathematics", "fig-line", "# Thanks")
-    book.cells = [cell for cell in book.cells if any(words in cell.source for words in kept)]
-    book.cells.remove(next(cell for cell in book.cells if "never_to_be_seen}" in cell.source))
-    return book
+    kept, part = (
+        ("folder:", "import", "# Mathematics", '"fig-line"', "# Thanks"),
+        copy.deepcopy(book),
+    )
+    part.cells = [cell for cell in part.cells if any(words in cell.source for words in kept)]
+    return part
 
 
 def executed(book: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
@@ -211,6 +214,10 @@ WRONG = {
     "no alternative text": (
         lambda book: first_figure(book).update(alt=""),
         "has no alternative text",
+    ),
+    "a value that no cell fills": (
+        markdown("It takes {{ whole(N) }} ms."),
+        "asks for {{ whole(N) }}, and no cell fills it",
     ),
     "no title": (lambda book: book.metadata.report.pop("title"), "no report.title"),
     "a strange fact": (lambda book: book.metadata.report.update(titel=1), "report.titel"),

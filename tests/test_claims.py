@@ -1,17 +1,23 @@
 """The rules of paper/claims.yaml on made-up rows: each yields each of the four outcomes."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from replication.claims import OUTCOMES, TESTS, Evidence, judge, parse
-from replication.results import ROOT
+from replication import claims, experiments, store
+from replication.claims import FILE, NOT_RUN, judge, parse
+from replication.experiments.base import OUTCOMES, Verdict
+from replication.experiments.scaling.run import Evidence as Decoding
+from replication.experiments.scaling.run import Evidence as Scaling
 
 SUPPORTED, PARTLY, NOT, INCONCLUSIVE = OUTCOMES
-TEXT = (ROOT / "paper" / "claims.yaml").read_text()
-CLAIMS = {claim.id: claim for claim in parse(TEXT, TESTS)}
-PUBLISHED = 1000
+TEXT = FILE.read_text()
+CLAIMS = {claim.id: claim for claim in parse(TEXT)}
+PUBLISHED = 2000
 LENGTHS = (256, 512, 1024, 2048, 4096)
 
 
@@ -33,12 +39,13 @@ def trained(losses: dict[str, list[float]], accuracy: float = 1.0, updates: int 
 
 
 def timed(costs: dict[str, callable], lengths=LENGTHS, subject="layer", noise=0.01, memory=None):
-    """Rounds of a benchmark in which a contender takes costs[name](N) milliseconds."""
+    """Runs of a benchmark in which a contender takes costs[name](N) milliseconds."""
     rng, direction = np.random.default_rng(0), "training" if subject == "layer" else "step"
     rows = [
         {
             "contender": name, "subject": subject, "direction": direction, "causal": True,
-            "heads": 8, "head_dim": 64, "N": N, "round": i,
+            "clock": "thread", "heads": 8, "head_dim": 64, "N": N, "run": i % 3, "round": i,
+            "status": "measured", "disturbed": False, "batch": 1,
             "time_ms": cost(N) * np.exp(noise * rng.standard_normal()),
             "peak_bytes": (memory or costs)[name](N) * 1000,
         }
@@ -55,21 +62,29 @@ def tokens(growth: float, lengths=(64, 256, 1024), noise=0.01, bytes_of=lambda N
     rng = np.random.default_rng(0)
     times = dict(zip(lengths, np.linspace(1, growth, len(lengths)), strict=True))
     return pd.DataFrame(
-        {"contender": "linear", "N": N, "round": i, "state_bytes": bytes_of(N),
+        {"contender": "linear", "N": N, "run": i % 3, "round": i, "disturbed": False,
+         "state_bytes": bytes_of(N),
          "time_ms": time * np.exp(noise * rng.standard_normal())}
         for N, time in times.items() for i in range(9)
     )  # fmt: skip
 
 
 def verdict(id: str, runs=None, setting="paper", scaling=None, decoding=None):
-    evidence = Evidence({setting: runs}, {setting: PUBLISHED}, scaling, decoding)
+    """Of these rows alone; other experiments have none."""
+    study = SimpleNamespace(published_updates=PUBLISHED)
+    settings = {setting: SimpleNamespace(runs=runs, study=study)}
+    evidence = {
+        "copy_task": SimpleNamespace(settings=settings),
+        "scaling": None if scaling is None else Scaling(scaling, {}),
+        "decoding": None if decoding is None else Decoding(decoding, {}),
+    }
     return judge([CLAIMS[id]], evidence)[id]
 
 
 # Outcomes -------------------------------------------------------------------------------------
 
 
-SAME = {"linear": [0.001, 0.002, 0.001], "softmax": [0.001, 0.001, 0.002]}
+SAME = {"linear": [0.0011, 0.0012, 0.0011], "softmax": [0.001, 0.001, 0.0011]}
 WIDE = {"linear": [0.001, 0.001, 0.08], "softmax": [0.001, 0.001, 0.002]}
 WORSE = {"linear": [0.5, 0.51, 0.52], "softmax": [0.001, 0.001, 0.002]}
 
@@ -136,13 +151,14 @@ def power(exponent):
     [
         (timed({"linear": line, "softmax-textbook": square}), SUPPORTED),
         (timed({"linear": line, "softmax-textbook": power(1.2)}), PARTLY),
-        (timed({"linear": line}), PARTLY),
+        (timed({"linear": line}), INCONCLUSIVE),
         (
             timed({"linear": power(1.5), "softmax-textbook": square},
                   memory={"linear": line, "softmax-textbook": square}),
             PARTLY,
         ),
         (timed({"linear": power(1.5), "softmax-textbook": square}), NOT),
+        (timed({"linear": line, "softmax-textbook": square}, noise=0.5), INCONCLUSIVE),
         (timed({"linear": line, "softmax-textbook": square}, lengths=(8, 512, 1024)), INCONCLUSIVE),
     ],
 )  # fmt: skip
@@ -219,13 +235,56 @@ def test_what_slows_a_whole_round_is_no_growth_of_a_token():
 def test_evidence_is_one_sentence_or_more_with_the_numbers_of_the_rows():
     found = verdict("C3", scaling=timed({"linear": line, "softmax-textbook": square}, noise=0.0))
     assert found.evidence == (
-        "Textbook softmax takes 2.0 times as long as linear attention at N = 512 (95 % interval "
-        "2.0 to 2.0) and 16 times at N = 4096 (16 to 16)."
+        "Textbook softmax takes 2.0 times as long as our kernel at N = 512 (95 % interval 2.0 to "
+        "2.0) and 16 times at N = 4096 (16 to 16). The authors' library is not installed, so that "
+        "only our kernel is judged."
     )
 
 
-def test_every_test_of_the_package_judges_a_claim():
-    assert {claim.test for claim in CLAIMS.values()} == set(TESTS)
+def test_the_authors_kernel_is_judged_beside_ours_and_does_not_decide():
+    costs = {"linear": line, "authors": lambda N: 3 * line(N), "softmax-textbook": square}
+    found = verdict("C3", scaling=timed(costs, noise=0.0))
+    assert found.outcome == SUPPORTED
+    assert "By the authors' kernel it is partly supported." in found.evidence
+    assert {kernel: found.values[kernel]["outcome"] for kernel in ("linear", "authors")} == {
+        "linear": SUPPORTED, "authors": PARTLY
+    }  # fmt: skip
+
+
+def test_whoever_was_refused_an_answer_gets_no_verdict():
+    rows = timed({"linear": line, "softmax-textbook": square})
+    found = claims.judge_with("scaling", Scaling(rows, {"profile": "smoke"}))
+    assert {one.outcome for one in found.values()} == {INCONCLUSIVE}
+
+
+def test_every_rule_of_an_experiment_judges_a_claim():
+    rules = {(one.name, test) for one in experiments.every().values() for test in one.rules}
+    assert {(claim.experiment, claim.test) for claim in CLAIMS.values()} == rules
+
+
+def test_a_claim_whose_experiment_left_no_rows_was_not_run_here():
+    found = judge(list(CLAIMS.values()), {"decoding": Decoding(tokens(1.05), {})})
+    assert found.pop("C4").outcome == SUPPORTED
+    assert {one.outcome for one in found.values()} == {NOT_RUN}
+
+
+def test_a_notebook_shows_the_verdicts_on_its_own_claims():
+    found = claims.judge_with("decoding", Decoding(tokens(2.0), {}))
+    assert {id: one.outcome for id, one in found.items()} == {"C4": PARTLY}
+
+
+def test_verdicts_come_back_as_they_were_saved_and_not_by_other_rules(tmp_path):
+    found = {id: Verdict(NOT, "Seen.", {"x": 1.5}) for id in CLAIMS}
+    path = claims.save(tmp_path, "smoke", found, crossovers={"softmax": "from N = 7 on"})
+    back = claims.load("smoke", tmp_path)
+    assert back["crossovers"] == {"softmax": "from N = 7 on"}
+    assert {id: one["outcome"] for id, one in back["claims"].items()} == dict.fromkeys(CLAIMS, NOT)
+    assert claims.load("smoke", tmp_path / "elsewhere") is None
+    content = json.loads(path.read_text())
+    content["claims"]["C3"]["rule"] = "Supported if so."
+    path.write_text(json.dumps(content))
+    with pytest.raises(store.StoreError, match="were reached by other rules"):
+        claims.load("smoke", tmp_path)
 
 
 def test_rules_have_their_numbers_filled_in():
@@ -243,10 +302,12 @@ def changed(**entries):
         ("", "holds no list of claims"),
         (yaml.safe_dump([{"id": "C1"}]), "'C1' lacks by, claim"),
         (changed(surplus=1), "unknown entries: surplus"),
-        (changed(test="guess"), "'guess', which is unknown"),
+        (changed(test="guess"), "test='guess' is unknown. Choose one of: converges"),
+        (changed(test="faster"), "test='faster' is unknown"),
+        (changed(experiment="guess"), "experiment='guess' is unknown"),
         (yaml.safe_dump(2 * yaml.safe_load(TEXT)), "is given twice"),
     ],
 )
 def test_a_broken_file_is_told(text, said):
     with pytest.raises(ValueError, match=said):
-        parse(text, TESTS)
+        parse(text)

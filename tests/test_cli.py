@@ -1,29 +1,81 @@
 """What a user types, and what is said when it is wrong."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import pytest
-from workflow_cases import TRIAL, write_notebook
+from workflow_cases import ROOT, TRIAL, write_notebook
 
-from replication import notebooks
+from replication import experiments
 from replication.cli import main
+from replication.experiments.base import Command, Experiment
+from replication.workflow import notebooks
+
+BOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 
 
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (["run", "99"], "There is no notebook '99'"),
-        (["run", "01", "-p", "wrong", "1"], "has no parameter wrong"),
-        (["bench", "attention", "--rounds", "0"], "--rounds 0 measures nothing"),
-        (["bench", "attention", "--device", "abacus"], "device='abacus' cannot be used here"),
+        (["run", "99"], "There is no experiment '99'. Choose one of: "),
+        (["run", "nowhere.ipynb"], "There is no file nowhere.ipynb"),
+        (["run"], "Name a notebook"),
+        (["report", "--profile", "huge"], "invalid choice: 'huge'"),
+        (["report", "--cores", "0"], "0 is not between 1 and 1024"),
+        (["rum"], "invalid choice: 'rum'"),
     ],
 )
-def test_a_wrong_command_is_explained_before_anything_runs(typed, said, capsys):
+def test_a_wrong_command_is_explained_in_a_sentence_before_anything_runs(typed, said, capsys):
     assert main(typed) == 2
-    assert said in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.startswith("replication: ")
+    assert told.count("\n") == 1
 
 
-@pytest.mark.parametrize("notebook", notebooks.every(), ids=lambda path: path.stem)
+HEAVY = ("torch", "pandas", "numpy", "papermill", "snakemake", "nbformat", "nbconvert", "IPython")
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"), [(["--help"], 0), (["run", "99"], 2), (["report", "--cores", "0"], 2),
+                        (["run", "TRIAL", "-p", "number", "x"], 2)],
+)  # fmt: skip
+def test_help_and_errors_about_arguments_import_nothing_slow(typed, code, trial):
+    typed = [str(trial) if word == "TRIAL" else word for word in typed]
+    line = f"import sys\nfrom replication.cli import main\ntry:\n    code = main({typed!r})\n"
+    line += "except SystemExit as end:\n    code = end.code\n"
+    line += f"print('heavy:', [name for name in {HEAVY!r} if name in sys.modules], code)"
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", line], env=env, capture_output=True, text=True)
+    assert f"heavy: [] {code}" in done.stdout, done.stdout + done.stderr
+    assert time.perf_counter() - begin < 5, "half a second on a quiet machine"
+
+
+def test_an_experiment_brings_commands_of_one_word_or_two(monkeypatch, capsys):
+    def add(parser):
+        parser.add_argument("--loud", type=int, default=1)
+
+    def run(options):
+        print(f"said {options.loud}")
+        return options.loud
+
+    commands = tuple(Command(name, f"helps with {name}", add, run)
+                     for name in ("sing", "bench song", "bench tune"))  # fmt: skip
+    toy = Experiment(name="toy", title="toy", notebook="09_toy", commands=commands)
+    monkeypatch.setattr(experiments, "every", lambda: {"toy": toy})
+    assert main(["sing", "--loud", "3"]) == 3
+    assert main(["bench", "tune"]) == 1
+    assert main(["bench", "drum"]) == 2
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    assert "helps with bench song" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("notebook", BOOKS, ids=lambda path: path.stem)
 def test_a_committed_notebook_was_executed_whole_and_without_errors(notebook):
     book = json.loads(notebook.read_text())
     code = [c for c in book["cells"] if c["cell_type"] == "code" and "".join(c["source"]).strip()]
@@ -56,6 +108,7 @@ def trial(tmp_path):
         ("broken", "True", True),
         ("sizes", "[1, 1e-3, a]", [1, 0.001, "a"]),
         ("sizes", "1, 2", [1, 2]),
+        ("sizes", "a, 1e-3", ["a", 0.001]),
         ("sizes", "7", [7]),
         ("sizes", "2020-01-01", ["2020-01-01"]),
         ("lsh", "{a: 2}", {"a": 2}),
@@ -72,7 +125,7 @@ def test_what_is_typed_is_read_as_the_notebook_declares_it(trial, name, typed, v
     [
         ("number", "abc", "number='abc' is not a whole number. Give a whole number, such as 1."),
         ("number", "1.5", "is not a whole number"),
-        ("rate", "fast", "is not a number. Give a number, such as 0.001."),
+        ("rate", "fast", "is not a number. Give a number."),
         ("broken", "2", "is not true or false"),
         ("sizes", "{a: 1}", "is not a list"),
         ("sizes", "[1", "is not a list"),
@@ -92,6 +145,22 @@ def test_a_name_given_twice_is_not_half_ignored(trial, capsys):
     assert "number is given twice" in capsys.readouterr().err
 
 
+def test_a_file_of_parameters_is_read_before_anything_runs(trial, tmp_path, monkeypatch, capsys):
+    ran, file = [], tmp_path / "given.json"
+    monkeypatch.setattr(notebooks, "run", lambda *given, **_: ran.append(given))
+    typed = ["run", str(trial), "-f", str(file), "-p", "number", "2"]
+    assert main(typed) == 2
+    file.write_text('{"numbr": 1}')
+    assert main(typed) == 2
+    missing, wrong = capsys.readouterr().err.splitlines()
+    assert missing.startswith(f"replication: {file} cannot be read as a JSON file of parameters")
+    assert "has no parameter numbr. Did you mean number?" in wrong
+    assert not ran
+    file.write_text('{"number": 1, "text": "b"}')
+    assert main(typed) == 0
+    assert ran[0][1] == {"number": 2, "text": "b"}
+
+
 def test_help_shows_the_parameters_of_a_notebook(trial, capsys):
     assert main(["run", "--help", str(trial)]) == 0
     assert main(["sweep", str(trial), "--help"]) == 0
@@ -100,3 +169,66 @@ def test_help_shows_the_parameters_of_a_notebook(trial, capsys):
     for part in parts:
         assert "number: int = 1" in part
         assert "how often" in part
+
+
+def test_parameters_are_read_as_papermill_reads_them(trial):
+    import papermill
+
+    theirs = papermill.inspect_notebook(str(trial))
+    ours = notebooks.parameters(trial)
+    assert list(ours) == list(theirs)
+    for name, one in theirs.items():
+        assert ours[name].help == one["help"]
+        assert ours[name].default == eval(one["default"])
+
+
+# One notebook -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("out", ["", ".", "trial.ipynb", "page.html", str(BOOKS[0])])
+def test_an_out_that_cannot_be_is_refused_before_anything_runs(trial, out, capsys, monkeypatch):
+    """A notebook is replaced only if it was executed by this very command."""
+    monkeypatch.setattr(notebooks, "run", None)
+    monkeypatch.chdir(trial.parent)
+    assert main(["run", str(trial), "--out", out]) == 2
+    said = capsys.readouterr().err
+    assert ("was not made by replication run" if "ipynb" in out else "names no notebook") in said
+
+
+def test_a_run_is_quiet_and_a_failing_one_leaves_the_earlier_result(trial, tmp_path, capfd):
+    write_notebook(trial, TRIAL, "assert not broken, 'asked to fail'")
+    out = tmp_path / "done.ipynb"
+    typed = ["run", str(trial), "--out", str(out), "--page", "-p", "number"]
+    assert main([*typed, "2"]) == 0
+    assert capfd.readouterr().err == ""
+    assert "asked to fail" in out.with_suffix(".html").read_text()
+    before = out.read_bytes()
+    assert main([*typed, "3", "-p", "broken", "true"]) == 2
+    said = capfd.readouterr().err
+    assert "AssertionError: asked to fail" in said
+    assert said.splitlines()[-1] == f"The notebook up to there: {tmp_path / 'done.part.ipynb'}"
+    assert out.read_bytes() == before
+
+
+def test_a_full_disk_is_told_in_words_and_a_bug_is_not_hidden(trial, monkeypatch, capsys):
+    def fail(number, text):
+        def run(*_, **__):
+            raise OSError(number, text)
+
+        return run
+
+    monkeypatch.setattr(notebooks, "run", fail(28, "No space left on device"))
+    assert main(["run", str(trial)]) == 2
+    assert "The disk is full: free some space, then call again." in capsys.readouterr().err
+    monkeypatch.setattr(notebooks, "run", fail(9, "Bad file descriptor"))
+    with pytest.raises(OSError, match="Bad file"):
+        main(["run", str(trial)])
+
+
+def test_what_a_notebook_comes_from_is_the_code_that_it_names(tmp_path):
+    book = write_notebook(tmp_path / "a.ipynb", TRIAL, "%matplotlib inline\nimport json", "!ls")
+    nothing = notebooks.code_of(book)
+    write_notebook(book, TRIAL, "# a remark\nimport json", "1 + 1")
+    assert notebooks.code_of(book) == nothing
+    write_notebook(book, TRIAL, "from replication.store import plain")
+    assert notebooks.code_of(book) != nothing

@@ -1,10 +1,18 @@
 """Parameters are checked before any compute, and names tell what ran."""
 
+import math
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import pytest
+import yaml
 
-from replication.config import ORIGINS, PROFILE_NAMES, PROFILES, Experiment, resolve
+from replication.attention import mechanism
+from replication.experiments.base import PROFILES
+from replication.experiments.copy_task import EXPERIMENT, numbers
+from replication.experiments.copy_task.numbers import ORIGINS, STUDIES, Study, resolve, study_of
+from replication.store import ROOT
 
 
 @pytest.mark.parametrize(
@@ -43,11 +51,11 @@ def test_unknown_settings_and_profiles_are_refused():
         resolve("earlier", "smoke", lengths=3)
 
 
-@pytest.mark.parametrize(("setting", "profile"), PROFILES)
+@pytest.mark.parametrize(("setting", "profile"), STUDIES)
 def test_every_profile_can_be_run(setting, profile):
-    experiment = resolve(setting, profile)
-    assert experiment.name.startswith(f"{setting}-{profile}-")
-    assert not experiment.changes()
+    study = resolve(setting, profile)
+    assert study.name.startswith(f"{setting}-{profile}-")
+    assert not study.changes()
 
 
 def test_overrides_may_come_as_papermill_passes_them():
@@ -57,21 +65,29 @@ def test_overrides_may_come_as_papermill_passes_them():
     assert lists.seeds == (3,)
 
 
+def test_the_order_in_which_values_are_given_does_not_matter():
+    given = {"attentions": "lsh, linear, softmax", "seeds": [2, 0, 1], "lengths": "32, 16"}
+    study = resolve("paper", "smoke", **given)
+    assert study.attentions == ("softmax", "linear", "lsh")
+    assert (study.seeds, study.lengths) == ((0, 1, 2), (16, 32))
+    assert study_of(list(study.runs())[::-1]) == study
+
+
 def test_any_changed_value_changes_the_name():
     base = resolve("paper", "smoke")
     names = {base.name}
-    for field in fields(Experiment):
+    for field in fields(Study):
         value = getattr(base, field.name)
         other = value[:1] * 2 if isinstance(value, tuple) else value * 2 or type(value)(1)
         if field.name not in ("setting", "profile"):
             names.add(replace(base, **{field.name: other}).name)
-    assert len(names) == len(fields(Experiment)) - 1
+    assert len(names) == len(fields(Study)) - 1
 
 
 def test_a_name_says_what_differs_from_the_profile():
     name = resolve("paper", "smoke", steps=5, attentions="linear").name
     assert name.startswith("paper-smoke-steps=5-attentions=linear-")
-    assert resolve("paper", "smoke", steps=PROFILES["paper", "smoke"].steps).name == (
+    assert resolve("paper", "smoke", steps=STUDIES["paper", "smoke"].steps).name == (
         resolve("paper", "smoke").name
     )
 
@@ -82,25 +98,26 @@ def test_runs_have_names_of_their_own():
 
 
 def test_lsh_has_softmax_as_its_cross_attention_and_says_so():
-    experiment = resolve("earlier", "smoke", attentions="lsh, linear", seeds=0, lengths=8)
-    assert [run.cross_attention for run in experiment.runs()] == ["softmax", "linear"]
-    assert any(row["name"] == "cross attention of lsh" for row in experiment.deviations())
+    study = resolve("earlier", "smoke", attentions="lsh, linear", seeds=0, lengths=8)
+    crossing = [mechanism(name).cross_attention or name for name in study.attentions]
+    assert crossing == ["linear", "softmax"]
+    assert any(row["name"] == "cross attention of lsh" for row in study.deviations())
 
 
-@pytest.mark.parametrize(("setting", "profile"), PROFILES)
+@pytest.mark.parametrize(("setting", "profile"), STUDIES)
 def test_every_deviation_has_a_reason(setting, profile):
     rows = resolve(setting, profile).deviations()
     assert all(row["reason"].strip("–") for row in rows)
     assert len({tuple(row) for row in rows}) == 1
 
 
-@pytest.mark.parametrize("profile", PROFILE_NAMES)
+@pytest.mark.parametrize("profile", PROFILES)
 def test_whatever_is_not_as_published_is_listed(profile):
-    experiment = resolve("paper", profile)
-    listed = {row["name"] for row in experiment.deviations()}
+    study = resolve("paper", profile)
+    listed = {row["name"] for row in study.deviations()}
     for name, origin in ORIGINS["paper"].items():
         if origin.published is not None:
-            assert (getattr(experiment, name) != origin.published) == (name in listed)
+            assert (getattr(study, name) != origin.published) == (name in listed)
 
 
 def test_an_override_is_listed_as_such():
@@ -117,3 +134,57 @@ def test_the_paper_profile_has_the_published_sizes():
     earlier = resolve("earlier", "paper")
     assert (earlier.lengths, earlier.batch_size, earlier.steps) == ((8, 16, 32, 64), 8, 3000)
     assert (earlier.d_model, earlier.n_layers, earlier.n_heads) == (512, 4, 8)
+
+
+# The notebook's parameters --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        ({"own_sequence": "1 eleven 2"}, "does not know eleven"),
+        ({"own_sequence": "3 11"}, "does not know 11"),
+        ({"own_sequence": ""}, "has 0 symbols"),
+        ({"rows": "old"}, "rows='old' is unknown. Choose one of: auto, saved, fresh"),
+        ({"workers": 0}, "workers=0 is too small"),
+        ({"setting": "paper, mine"}, "setting='mine' is unknown"),
+        ({"steps": -1}, "steps=-1 is too small"),
+    ],
+)
+def test_bad_parameters_of_the_notebook_are_refused_before_anything_is_trained(
+    parameters, complaint
+):
+    with pytest.raises(ValueError, match=complaint):
+        EXPERIMENT.check(profile="smoke", **parameters)
+
+
+def test_good_parameters_of_the_notebook_name_the_studies():
+    found = EXPERIMENT.check(profile="smoke", setting="earlier", own_sequence="1, 2", seeds=None)
+    assert found == {"earlier": resolve("earlier", "smoke")}
+
+
+def test_numbers_and_the_experiment_are_read_without_pytorch():
+    """So help and errors about arguments come at once."""
+    code = "import sys; import replication.experiments.copy_task.numbers; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert "replication.experiments.copy_task" in loaded.split()
+    assert not {"torch", "pandas", "matplotlib"} & set(loaded.split())
+
+
+def test_the_words_of_the_rule_are_its_numbers():
+    """paper/claims.yaml says in words what the rules count by."""
+    claims = {
+        claim["id"]: claim for claim in yaml.safe_load((ROOT / "paper/claims.yaml").read_text())
+    }
+    rule = " ".join(claims["C1"]["rule"].split())
+    ten = math.log(10)
+    assert f"at least {100 * numbers.LEARNT:g} % of the symbols" in rule
+    assert f"the {100 * (1 - 2 * numbers.ALPHA):g} % interval" in rule
+    assert ("(b) below a hundredth of ln 10" in rule) == (ten / 100 == numbers.MARGIN)
+    assert f"(c) below {numbers.FACTOR:g} as a ratio" in rule
+    assert ("in the last tenth of its updates" in rule) == (numbers.LAST == 0.1)
+    assert ("once in a thousand updates" in rule) == (numbers.MOST_SPIKES == 1)
+    assert ("above twice the median" in rule) == (numbers.SPIKE_FACTOR == 2)
+    assert f"of the {numbers.SPIKE_WINDOW} before it" in rule
+    assert ("by at least a tenth of ln 10" in rule) == (ten / 10 == numbers.SPIKE_RISE)
+    assert ("Fewer than three seeds" in rule) == (numbers.FEWEST_SEEDS == 3)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,25 +10,24 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
-from replication.convergence import (
-    MARGIN,
-    RULE,
-    bootstrap,
-    claim_1,
+from replication import stats as estimates
+from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
+from replication.experiments.copy_task import EXPERIMENT, rules
+from replication.experiments.copy_task.numbers import ALPHA, MARGIN
+from replication.experiments.copy_task.rules import (
     combine,
-    copying_head,
-    coverage,
+    compared,
     differences,
-    equivalence,
     spikes,
     stability,
     summarise,
     table,
 )
-from replication.convergence.rule import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
-from replication.results import to_json
+from replication.experiments.copy_task.run import Evidence, copying_head
+from replication.stats import bootstrap, coverage
+from replication.store import to_json
 
-UPDATES = 400
+UPDATES = 2000
 GOOD, BAD = (0.004, 0.999), (1.2, 0.55)
 
 
@@ -61,21 +61,37 @@ def near(loss, n=3):
     return [(loss + 0.0005 * i, 0.999 if loss < 0.05 else 0.5) for i in range(n)]
 
 
+def evidence_of(runs, published=UPDATES):
+    """Both settings have these runs."""
+    found = SimpleNamespace(runs=runs, study=SimpleNamespace(published_updates=published))
+    return Evidence({"paper": found, "earlier": found})
+
+
+def claim_1(runs, published=UPDATES):
+    return EXPERIMENT.rules["converges"](evidence_of(runs, published), setting="paper")
+
+
+def cell_of(claim):
+    return claim.values["lengths"][0]
+
+
 def verdict(*arguments, published=UPDATES, **options):
-    return claim_1(summary(*arguments, **options), published)["verdict"]
+    return claim_1(summary(*arguments, **options), published).outcome
+
+
+def equivalence(values):
+    return estimates.equivalence(values, MARGIN, ALPHA)
 
 
 # The rule -------------------------------------------------------------------------------------
 
 
 def test_equal_smooth_and_learnt_runs_support_the_claim():
-    claim = claim_1(summary(near(0.006), near(0.002)), UPDATES)
-    assert (claim["id"], claim["verdict"]) == ("C1", SUPPORTED)
-    assert claim["margin"] == MARGIN
-    assert claim["rule"] == RULE
-    assert "3 of 3 linear" in claim["evidence"]
-    assert "+0.0040 nats" in claim["evidence"]
-    assert f"margin {MARGIN:.3f}" in claim["evidence"]
+    claim = claim_1(summary(near(0.006), near(0.005)), UPDATES)
+    assert claim.outcome == SUPPORTED
+    assert "3 of 3 linear" in claim.evidence
+    assert "+0.0010 nats" in claim.evidence
+    assert f"margin {MARGIN:.3f}" in claim.evidence
 
 
 def test_a_loss_that_stays_above_that_of_softmax_is_partly_supported():
@@ -83,10 +99,38 @@ def test_a_loss_that_stays_above_that_of_softmax_is_partly_supported():
 
 
 def test_spikes_make_it_partly_supported_unless_softmax_has_as_many():
-    assert verdict(near(0.006), near(0.002), spikes_at=(100, 200)) == PARTLY
+    assert verdict(near(0.006), near(0.005), spikes_at=(100, 200)) == PARTLY
     both = [one_run(a, s, spikes_at=(100, 200)) for a in ("linear", "softmax") for s in range(3)]
     runs = summarise(*map(pd.concat, zip(*both, strict=True)))
-    assert claim_1(runs, UPDATES)["verdict"] == SUPPORTED
+    assert claim_1(runs, UPDATES).outcome == SUPPORTED
+
+
+def test_spikes_are_judged_by_the_interval_of_their_count():
+    for spiky, stable in (((), True), ((100, 200), None), (range(100, 1900, 60), False)):
+        cell = cell_of(claim_1(summary(near(0.006), near(0.005), spikes_at=spiky)))
+        low, high = cell["spike_interval"]
+        assert low <= 1000 * len(spiky) / UPDATES <= high
+        assert cell["stable"] is stable
+    one = pd.DataFrame({"spikes": [3, 10], "updates": [400, 600]})
+    exact = stats.chi2.ppf([0.025, 0.975], [2 * 13, 2 * 14]) / 2
+    assert rules.spike_interval(one) == pytest.approx(tuple(exact))
+
+
+def test_a_loss_within_the_margin_that_is_many_times_that_of_softmax_is_not_the_same():
+    claim = claim_1(summary(near(0.012), near(0.002)))
+    assert cell_of(claim)["reaches"]
+    assert cell_of(claim)["same_factor"] is False
+    assert claim.outcome == PARTLY
+    assert "times that of softmax" in claim.evidence
+    open_yet = claim_1(summary(near(0.012), near(0.002)), 10 * UPDATES)
+    assert cell_of(open_yet)["same_factor"] is None
+
+
+def test_a_run_ends_with_the_mean_of_its_last_tenth():
+    steps, evaluations = one_run("linear", 0)
+    late = evaluations.iloc[[-1, -1]].assign(step=[0.95 * UPDATES, UPDATES], eval_loss=[0.1, 0.3])
+    runs = summarise(steps, pd.concat([evaluations.iloc[:-1], late]))
+    assert runs.final_loss.to_list() == [pytest.approx(0.2)]
 
 
 def test_a_run_that_ends_above_its_own_lowest_loss_is_not_stable():
@@ -98,10 +142,10 @@ def test_a_run_that_ends_above_its_own_lowest_loss_is_not_stable():
         evaluations.loc[first & (evaluations.step == UPDATES // 2), "eval_loss"] = GOOD[0]
         runs = summarise(steps, evaluations)
         assert runs.above_lowest.max() == pytest.approx(rise)
-        assert claim_1(runs, UPDATES)["values"][0]["stable"] is stable
+        assert cell_of(claim_1(runs))["stable"] is stable
     claim = claim_1(runs, UPDATES)
-    assert claim["verdict"] == PARTLY
-    assert f"ends {rise:.3f} above its own lowest loss" in claim["evidence"]
+    assert claim.outcome == PARTLY
+    assert f"ends {rise:.3f} above its own lowest loss" in claim.evidence
 
 
 def test_linear_that_does_not_learn_where_softmax_does_is_not_supported():
@@ -111,53 +155,53 @@ def test_linear_that_does_not_learn_where_softmax_does_is_not_supported():
 
 def test_before_the_published_number_of_updates_nothing_is_refuted():
     claim = claim_1(summary(near(1.2), near(0.001)), 10 * UPDATES)
-    assert claim["verdict"] == INCONCLUSIVE
-    assert f"updates: {UPDATES} of {10 * UPDATES} were made" in claim["evidence"]
-    assert verdict(near(0.006), near(0.002), published=10 * UPDATES) == SUPPORTED
+    assert claim.outcome == INCONCLUSIVE
+    assert f"updates: {UPDATES} of {10 * UPDATES} were made" in claim.evidence
+    assert verdict(near(0.006), near(0.005), published=10 * UPDATES) == SUPPORTED
     assert verdict(near(0.04), near(0.001), published=10 * UPDATES) == PARTLY
 
 
 def test_two_seeds_are_too_few_whatever_they_show():
     for linear in (near(0.002, 2), [BAD] * 2):
         claim = claim_1(summary(linear, near(0.002, 2)), UPDATES)
-        assert claim["verdict"] == INCONCLUSIVE
-        assert "at least 3 seeds" in claim["evidence"]
+        assert claim.outcome == INCONCLUSIVE
+        assert "at least 3 seeds" in claim.evidence
 
 
 def test_seeds_must_be_paired():
     runs = summary(near(0.002), near(0.002))
     runs.loc[runs.attention == "softmax", "seed"] += 2
-    assert claim_1(runs, UPDATES)["verdict"] == INCONCLUSIVE
+    assert claim_1(runs, UPDATES).outcome == INCONCLUSIVE
 
 
 def test_equal_losses_of_two_that_have_not_learnt_are_no_evidence():
     claim = claim_1(summary(near(1.2), near(1.2)), UPDATES)
-    assert claim["verdict"] == INCONCLUSIVE
-    assert claim["values"][0]["difference"]["same"]
-    assert "a mechanism that learns to copy" in claim["evidence"]
+    assert claim.outcome == INCONCLUSIVE
+    assert cell_of(claim)["difference"]["same"]
+    assert "a mechanism that learns to copy" in claim.evidence
 
 
 def test_linear_below_softmax_reaches_it():
     claim = claim_1(summary(near(0.002), near(1.2)), UPDATES)
-    assert claim["verdict"] == SUPPORTED
-    assert not claim["values"][0]["difference"]["same"]
+    assert claim.outcome == SUPPORTED
+    assert not cell_of(claim)["difference"]["same"]
 
 
 def test_a_wide_interval_leaves_the_question_open():
     linear = [(0.001, 0.999), (0.001, 0.999), (0.06, 0.991)]
     claim = claim_1(summary(linear, near(0.001)), UPDATES)
-    assert claim["values"][0]["reaches"] is None
-    assert claim["verdict"] == PARTLY
-    assert "for want of more seeds" in claim["evidence"]
+    assert cell_of(claim)["reaches"] is None
+    assert claim.outcome == PARTLY
+    assert "for want of more seeds" in claim.evidence
 
 
 def test_a_run_that_stopped_is_neither_convergent_nor_stable():
     failures = [{"attention": "linear", "length": 32, "seed": 1, "step": 7, "diagnosis": "inf"}]
     claim = claim_1(summary(near(0.002, 4), near(0.002, 4), failures), 10 * UPDATES)
-    (cell,) = claim["values"]
+    (cell,) = claim.values["lengths"]
     assert (cell["converges"], cell["reaches"], cell["stable"]) == (False, True, False)
-    assert claim["verdict"] == PARTLY
-    assert "1 linear runs stopped early" in claim["evidence"]
+    assert claim.outcome == PARTLY
+    assert "1 linear runs stopped early" in claim.evidence
 
 
 def test_a_mechanism_that_was_not_run_leaves_the_claim_inconclusive():
@@ -174,9 +218,76 @@ def test_lengths_are_combined():
 
 def test_the_claim_can_be_written_down_and_read():
     for linear in (near(0.002), near(0.002, 1), [BAD] * 3):
-        claim = claim_1(summary(linear, near(0.002)), UPDATES, id="C1-earlier")
-        text = json.dumps(claim, allow_nan=False)
-        assert json.loads(to_json(claim)) == json.loads(text)
+        claim = claim_1(summary(linear, near(0.002)), UPDATES)
+        text = json.dumps(claim.values, allow_nan=False)
+        assert json.loads(to_json(claim.values)) == json.loads(text)
+
+
+def test_a_setting_that_was_not_run_decides_nothing():
+    for name, rule in EXPERIMENT.rules.items():
+        more = {"opponent": "lsh"} if name == "ends_lower" else {}
+        found = rule(Evidence({}), setting="earlier", **more)
+        assert found == (INCONCLUSIVE, "The setting earlier was not run.", {})
+
+
+# E1 and C5 ------------------------------------------------------------------------------------
+
+WIDE = [(0.001, 0.999), (0.001, 0.999), (0.08, 0.995)]
+
+
+@pytest.mark.parametrize(
+    ("linear", "published", "outcome"),
+    [
+        (near(0.004), UPDATES, NOT),
+        (near(1.2), UPDATES, SUPPORTED),
+        (near(1.2), 10 * UPDATES, INCONCLUSIVE),
+        (WIDE, UPDATES, INCONCLUSIVE),
+        (near(0.004, 2), UPDATES, INCONCLUSIVE),
+    ],
+)
+def test_failure_to_converge_needs_an_answer_that_is_no(linear, published, outcome):
+    runs = summary(linear, near(0.003, len(linear)))
+    found = rules.does_not_converge(evidence_of(runs, published), setting="earlier")
+    assert found.outcome == outcome
+
+
+def test_failing_at_one_of_two_lengths_is_partly_failing():
+    two = [summary(near(0.004), near(0.003)), summary(near(1.2), near(0.002), length=64)]
+    found = rules.does_not_converge(evidence_of(pd.concat(two)), setting="earlier")
+    assert found.outcome == PARTLY
+
+
+def against_lsh(linear, lsh, **options):
+    runs = summary([(x, 0.9) for x in linear], [(x, 0.9) for x in lsh], **options)
+    return runs.replace({"attention": {"softmax": "lsh"}})
+
+
+LINEAR = [0.10, 0.11, 0.12]
+
+
+@pytest.mark.parametrize(
+    ("lsh", "published", "outcome"),
+    [
+        ([0.5, 0.6, 0.55], 10 * UPDATES, SUPPORTED),
+        ([0.01, 0.02, 0.01], UPDATES, NOT),
+        ([0.01, 0.02, 0.01], 10 * UPDATES, INCONCLUSIVE),
+        ([0.02, 0.9, 0.05], UPDATES, INCONCLUSIVE),
+        ([0.5, 0.6], UPDATES, INCONCLUSIVE),
+        ([], UPDATES, INCONCLUSIVE),
+    ],
+)
+def test_a_lower_loss_than_lsh(lsh, published, outcome):
+    found = rules.ends_lower(evidence_of(against_lsh(LINEAR, lsh), published), setting="paper",
+                             opponent="lsh")  # fmt: skip
+    assert found.outcome == outcome
+
+
+def test_a_lower_loss_at_one_of_two_lengths_is_partly_lower():
+    two = [against_lsh(LINEAR, [0.5, 0.6, 0.55]),
+           against_lsh(LINEAR, [0.02, 0.9, 0.05], length=64)]  # fmt: skip
+    found = rules.ends_lower(evidence_of(pd.concat(two)), setting="paper", opponent="lsh")
+    assert found.outcome == PARTLY
+    assert "N = 32: linear minus lsh is \u22120.44 nats per token (95 % interval" in found.evidence
 
 
 # Tables ---------------------------------------------------------------------------------------
@@ -215,7 +326,7 @@ def test_noise_is_no_spike_and_a_loss_that_is_not_finite_is_one():
 
 
 def test_stability_counts_all_runs_of_a_mechanism():
-    rows = stability(summary(near(0.006), near(0.002), spikes_at=(100, 200)))
+    rows = stability(summary(near(0.006), near(0.005), spikes_at=(100, 200)))
     rows = rows.set_index("attention")
     assert rows.spikes.to_dict() == {"linear": 6, "softmax": 0}
     assert rows.spikes_per_1000["linear"] == pytest.approx(1000 * 6 / (3 * UPDATES))
@@ -275,10 +386,17 @@ def test_equivalence_of_equal_differences():
     assert equivalence([]).n == 0
 
 
+def test_an_interval_of_the_mean_agrees_with_scipy():
+    values = np.random.default_rng(6).standard_normal(5)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert estimates.mean_interval(values, 0.05) == pytest.approx(tuple(expected))
+
+
 def test_differences_pair_seeds():
     runs = summary([(0.3, 0.95), (0.1, 0.97)], [(0.1, 0.97), (0.2, 0.96)])
     found = differences(runs.sample(frac=1, random_state=0))
     assert found.set_index("seed").difference.to_dict() == pytest.approx({0: 0.2, 1: -0.1})
+    assert compared(runs).mean == pytest.approx(0.05)
 
 
 # Heads ----------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from math import log
 import pytest
 import torch
 
-from replication.tasks import TASKS, EarlierCopy, PaperCopy
+from replication.experiments.copy_task.numbers import SHORTEST
+from replication.experiments.copy_task.task import TASKS, EarlierCopy, PaperCopy
 
 
 @pytest.mark.parametrize(("length", "n"), [(128, (32, 62)), (64, (16, 30)), (33, (8, 15))])
@@ -56,7 +57,7 @@ def test_a_batch_depends_on_stream_seed_and_step_alone(setting):
 @pytest.mark.parametrize("setting", TASKS)
 def test_training_never_draws_what_is_evaluated(setting):
     """Words of two symbols: all 100 are drawn, none by both."""
-    task = TASKS[setting](TASKS[setting].shortest, 10)
+    task = TASKS[setting](SHORTEST[setting], 10)
     drawn = {
         stream: {tuple(w) for w in task.words(stream, 0, 0, 5000)[0].tolist()}
         for stream in ("train", "evaluate")

@@ -1,166 +1,217 @@
-"""Where linear becomes cheaper for good: measured between lengths, and by fits."""
+"""``replication crossover``: one question in three runs, in the time given, or a refusal."""
 
-import math
+import argparse
+import json
+import re
+import time
+from contextlib import contextmanager
+from itertools import product
 
-import numpy as np
+import pandas as pd
 import pytest
-from crossover_cases import LINEAR, SOFTMAX, TRUE, N, machine_noise, measured, rows_of, simulated
 
-from replication.crossover import (
-    fitted_crossover,
-    measured_crossover,
+from replication import measure, store
+from replication.experiments.crossover import EXPERIMENT, rules, run
+from replication.experiments.crossover.numbers import OWN, asked, resolve
+from replication.experiments.crossover.rules import QUANTITIES, answer, main_crossovers, together
+from replication.experiments.crossover.run import RIVALS
+from replication.experiments.scaling.run import Evidence
+from replication.measure.rounds import TooBusyError
+from replication.store import StoreError
+
+MACHINE = {"processor": "Abacus 3", "threads": 1, "cores": 2, "load": [0.5], "device": "cpu"}
+LENGTHS = (8, 32, 128, 512, 2048)
+
+
+def rows_of(fused, textbook, memory, lengths=LENGTHS, kernels=("linear",)) -> pd.DataFrame:
+    """Linear costs N; its rivals N^2 over their crossover. Three runs of three repeats."""
+    where = {"subject": "layer", "direction": "training", "causal": True, "clock": "thread",
+             "heads": 8, "head_dim": 64, "dtype": "float32", "batch": 1, "status": "measured",
+             "reason": "", "disturbed": False, "wall_ms": 4.0, "wait_ms": 1.0}  # fmt: skip
+    costs = dict.fromkeys(kernels) | {"softmax": fused, "softmax-textbook": textbook}
+    return pd.DataFrame(
+        {"contender": name, "N": N, "run": i % 3, "round": i // 3,
+         "time_ms": (N if at is None else N**2 / at) * (1 + i % 3 / 100),
+         "peak_bytes": float(N if at is None else N**2 / memory)} | where
+        for N in lengths for name, at in costs.items() for i in range(9)
+    )  # fmt: skip
+
+
+def answered(rows: pd.DataFrame):
+    return answer(asked(60.0), Evidence(rows, {"machine": MACHINE}))
+
+
+# The answer --------------------------------------------------------------------------------
+
+
+def test_the_paragraph_says_where_what_to_do_and_by_which_kernel():
+    text = answered(rows_of(fused=300, textbook=100, memory=50))["paragraph"]
+    assert text.startswith(
+        "On this machine (Abacus 3, one pinned thread), training one causal attention layer with 8 "
+        "heads of 64 in float32, by our kernel: linear attention is faster than fused softmax from"
+    )
+    assert ". It is faster than textbook softmax from N = 99 on (95 % interval" in text
+    assert ". It needs less memory than fused softmax from N = 50 on (counted exactly" in text
+    assert "So take fused softmax below N = 298 and linear attention above." in text
+    assert "The authors' library is not installed, so that only our kernel was asked." in text
+    assert "in 3 runs; 0% of 135 repeats were disturbed and made again" in text
+
+
+def test_the_authors_kernel_has_a_sentence_of_its_own():
+    rows = rows_of(300, 100, 50, kernels=("linear", "authors"))
+    slow = rows.contender == "authors"
+    text = answered(rows.assign(time_ms=rows.time_ms * (1 + slow)))["paragraph"]
+    assert "The authors' kernel is faster than fused softmax from N = 59" in text
+
+
+@pytest.mark.parametrize(
+    ("fused", "advice"),
+    [
+        (4, "So take linear attention at every length, from N = 8 on."),
+        (1e6, "So take fused softmax up to N = 2048, as far as both were measured."),
+    ],
 )
-from replication.crossover.fits import last_root, weighted_coefficients, weighted_fit
-
-# The measured crossover -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("lengths", [N, [100, 1000], [64, 128, 700], [7, 50, 299, 301, 9000]])
-def test_crossing_of_power_laws_is_exact(lengths):
-    lengths = np.array(lengths)
-    assert measured(lengths / 1.0, lengths**2 / 300, lengths).at == pytest.approx(300)
+def test_without_a_crossover_the_advice_says_how_far_it_goes(fused, advice):
+    assert advice in answered(rows_of(fused, 100, 50))["paragraph"]
 
 
-def test_crossing_of_curves_is_closer_than_a_straight_line_gets():
-    assert measured(LINEAR, SOFTMAX).at == pytest.approx(TRUE, rel=1e-3)
-    straight = np.interp(0, np.log(SOFTMAX / LINEAR), np.log(N))
-    assert abs(math.log(math.exp(straight) / TRUE)) > 0.015
+def test_an_answer_that_want_of_time_has_cut_short_is_none():
+    rows = rows_of(1e6, 100, 50)
+    cut = rows.tail(1).assign(N=4096, status="skipped", reason="time: too long")
+    with pytest.raises(TooBusyError, match=r"No answer: .*load of 0.5 on 2 cores.*--seconds"):
+        answered(pd.concat([rows, cut], ignore_index=True))
 
 
-def test_linear_cheaper_throughout_is_below_the_shortest():
-    found = measured(N, N * 2.0)
-    assert (found.status, found.at, found.crossings) == ("below", 0, 0)
-    assert found.sentence() == (
-        "linear is faster than softmax at every length measured, from N = 16 on"
+def test_json_has_no_infinity():
+    found = answered(rows_of(1e6, 100, 50))
+    first, second, *_ = json.loads(json.dumps(found, allow_nan=False))["crossovers"]
+    assert (first["status"], first["at"]) == ("beyond", None)
+    assert (second["status"], second["at"]) == ("crosses", pytest.approx(100, rel=0.01))
+    asked_for = [(c["quantity"], c["opponent"]) for c in found["crossovers"]]
+    assert asked_for == [*product(QUANTITIES, RIVALS)]
+
+
+def test_all_lengths_are_those_of_the_crossover_and_the_benchmark_s_beyond():
+    short = Evidence(rows_of(300, 100, 50, (8, 32, 128)), {})
+    long = Evidence(rows_of(300, 100, 50, (128, 512, 2048)), {})
+    rows = together(short, long)
+    assert rows.groupby(["contender", "N"]).size().eq(9).all()
+    assert main_crossovers(rows)["time_ms"]["softmax"].at == pytest.approx(300, rel=0.01)
+    assert main_crossovers(rows, "authors") == {"time_ms": {}, "peak_bytes": {}}
+    table = rules.overview(rows, long)
+    assert table["Less time from"].tolist()[1].startswith("29")
+
+
+# The command -------------------------------------------------------------------------------
+
+
+def typed(*words: str) -> int:
+    """As the command, but errors come out."""
+    (command, _), parser = (
+        EXPERIMENT.commands,
+        argparse.ArgumentParser(prog="replication crossover"),
     )
+    command.arguments(parser)
+    return command.run(parser.parse_args(words))
 
 
-def test_linear_dearer_at_the_longest_is_beyond():
-    found = measured(N * 2.0, N)
-    assert (found.status, found.at, found.crossings) == ("beyond", math.inf, 0)
-    assert (
-        found.sentence()
-        == "linear is not faster than softmax at N = 4096, the longest that both reached"
-    )
+@pytest.fixture
+def inline(monkeypatch):
+    """Measured in this process by made-up runs; ``state`` says what they do."""
+    state = {"made": []}
+
+    def measured(scaling, i, seconds, _):
+        state["made"].append((i, seconds))
+        if i == state.get("busy"):
+            raise TooBusyError("No answer, this machine is too busy to measure on.")
+        rows = rows_of(300, 100, 50, scaling.lengths)
+        return store.Result(rows[rows.run == i], {"machine": MACHINE})
+
+    @contextmanager
+    def processes(*_):
+        class Pool:
+            def submit(self, call, *arguments):
+                class Job:
+                    result = staticmethod(lambda: call(*arguments))
+
+                return Job
+
+        yield Pool()
+
+    monkeypatch.setattr(measure, "processes", processes)
+    monkeypatch.setattr(run, "measure_run", measured)
+    return state
 
 
-def test_of_several_crossings_the_last_counts():
-    ratio = np.array([2, 0.5, 2, 2, 0.5, 0.4, 0.3, 0.2, 0.1])
-    found = measured(ratio, np.ones(9))
-    assert found.crossings == 3
-    assert N[3] < found.at < N[4]
-    assert found.sentence().endswith("; the ratio passes 1 at 3 places, and this is the last")
+def test_crossover_keeps_every_run_and_shares_the_time_that_is_left(tmp_path, capsys, inline):
+    assert typed("--seconds", "30", "--out", str(tmp_path), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["setting"] == {"mode": "training", "causal": True, "heads": 8, "head_dim": 64,
+                                "dtype": "float32", "threads": 1}  # fmt: skip
+    assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == 3 == found["runs"]
+    assert [i for i, _ in inline["made"]] == [0, 1, 2]
+    assert inline["made"][0][1] == pytest.approx(10, abs=1)
+    assert inline["made"][2][1] == pytest.approx(30, abs=3)
 
 
-def test_a_ratio_that_returns_above_1_is_not_a_crossing():
-    found = measured([2, 0.5, 0.4, 2], np.ones(4), N[:4])
-    assert (found.status, found.crossings) == ("beyond", 2)
-    assert found.sentence().endswith("; the ratio passes 1 at 2 places, but not for good")
-    once = measured([0.5, 2], np.ones(2), N[:2]).sentence()
-    assert once.endswith("; the ratio passes 1 at 1 place, but not for good")
+def test_another_question_does_not_touch_what_is_there(tmp_path, inline):
+    typed("--out", str(tmp_path / OWN))
+    folder = tmp_path / OWN / "crossover"
+    before = {path: path.read_bytes() for path in folder.glob("*.csv")}
+    for other in (["--lengths", "8,32"], ["--tokens", "2048"], ["--threads", "2"]):
+        typed("--out", str(tmp_path / OWN), *other)
+    assert {path: path.read_bytes() for path in before} == before
+    assert len(list(folder.glob("run-*.csv"))) == 4 * 3
+    assert len(run.others(tmp_path)) == 4
 
 
-def test_equality_at_a_length_is_not_yet_cheaper():
-    assert measured([4, 2, 1, 0.5, 0.25], np.ones(5), N[:5]).at == pytest.approx(N[2])
-    assert measured([4, 2, 1], np.ones(3), N[:3]).status == "beyond"
-    assert measured([1, 0.5], np.ones(2), N[:2]).at == pytest.approx(N[0])
+def test_the_last_good_unit_stays_until_a_better_one_is_whole(tmp_path, inline):
+    typed("--out", str(tmp_path))
+    folder = tmp_path / "crossover"
+    before = {path: path.read_bytes() for path in folder.glob("run-*.csv")}
+    inline["busy"] = 0
+    with pytest.raises(TooBusyError, match="too busy to measure on"):
+        typed("--out", str(tmp_path))
+    assert {path: path.read_bytes() for path in folder.glob("run-*.csv")} == before
+    assert all(store.is_current(unit, tmp_path) for unit in run.units_of(asked(45.0)))
 
 
-def test_an_interval_may_end_outside_of_what_was_measured():
-    noise = machine_noise(np.random.default_rng(5), 10, 0.08, lengths=4)
-    costs = {"linear": np.array([3, 2, 1.5, 0.99]), "softmax": np.ones(4)}
-    found = measured_crossover(rows_of(costs, N[:4], noise=noise), "linear", "softmax")
-    assert math.isinf(found.high)
-    assert "to beyond 128)" in found.sentence()
-    swapped = measured_crossover(
-        rows_of({"linear": 1 / costs["linear"][::-1], "softmax": np.ones(4)}, N[:4], noise=noise),
-        "linear",
-        "softmax",
-    )
-    assert "(95 % interval below 16" in swapped.sentence()
+def test_saved_runs_that_are_not_there_are_told_with_what_measures_them(tmp_path):
+    with pytest.raises(StoreError, match=r"(?s)No results at.*run crossover --profile smoke"):
+        run.ensure(resolve("smoke"), tmp_path, "saved")
+    with pytest.raises(StoreError, match=r"(?s)No results at.*\n    replication crossover"):
+        run.ensure(asked(60.0), tmp_path, "saved")
 
 
-def test_memory_is_exact_and_has_no_interval():
-    costs = {"linear": LINEAR * 1e4, "softmax": SOFTMAX * 1e4}
-    rows = rows_of(costs, quantity="peak_bytes", rounds=7).drop(columns="round")
-    found = measured_crossover(rows, "linear", "softmax", "peak_bytes")
-    assert (found.low, found.high) == (None, None)
-    assert found.sentence() == (
-        "linear needs less memory than softmax from N = 402 on (counted exactly: no interval)"
-    )
-    fitted = fitted_crossover(rows, "linear", "softmax", "peak_bytes")
-    assert (fitted.at, fitted.low) == (pytest.approx(TRUE), None)
+def test_the_defaults_in_the_help_are_those_that_are_used(capsys):
+    with pytest.raises(SystemExit):
+        typed("--help")
+    text = capsys.readouterr().out
+    said, used = " ".join(text.split()), asked(45.0)
+    assert f"of the layer; default: {used.heads} " in said
+    assert f"size of a head; default: {used.head_dim} " in said
+    assert f"default: {used.lengths[0]} to {used.lengths[-1]}, doubling" in said
+    assert said.count("default: ") == len(re.findall(r"^  --[a-z]", text, re.MULTILINE))
 
 
-def test_few_rounds_give_no_interval():
-    found = measured_crossover(simulated(6, rounds=4), "linear", "softmax")
-    assert (found.low, found.high) == (None, None)
-    assert "(no interval: too few rounds or runs for 95 %)" in found.sentence()
-
-
-def test_lengths_of_one_contender_alone_are_left_out():
-    rows = simulated(7)
-    short = rows[(rows["contender"] == "linear") | (rows["N"] <= 1024)]
-    found = measured_crossover(short, "linear", "softmax")
-    assert found == measured_crossover(rows[rows["N"] <= 1024], "linear", "softmax")
-    assert found.longest == 1024
-
-
-# The fitted crossover -------------------------------------------------------------------------
-
-
-def fitted(linear, softmax, lengths=N, **options):
-    rows = rows_of({"linear": np.asarray(linear), "softmax": np.asarray(softmax)}, lengths)
-    return fitted_crossover(rows, "linear", "softmax", **options)
-
-
-def test_fitted_crossover_of_the_true_models_is_exact():
-    found = fitted(LINEAR, SOFTMAX)
-    assert found.at == pytest.approx(TRUE)
-    assert (found.extrapolated, found.factor) == (False, 1.0)
-    assert found.misfit < 1e-9
-    assert "extrapolated" not in found.sentence()
-
-
-def test_a_root_beyond_the_longest_is_marked():
-    found = fitted(LINEAR[:5], SOFTMAX[:5], N[:5])
-    assert found.at == pytest.approx(TRUE)
-    assert found.extrapolated
-    assert found.factor == pytest.approx(TRUE / 256)
-    assert ", extrapolated 1.6 times beyond the longest measurement, N = 256;" in found.sentence()
-
-
-def test_a_root_below_the_shortest_is_marked():
-    found = fitted(LINEAR[5:], SOFTMAX[5:], N[5:], powers=((0, 1), (1, 2)))
-    assert found.extrapolated
-    assert found.factor == 1
-    assert ", extrapolated below the shortest measurement, N = 512;" in found.sentence()
-
-
-def test_fits_that_never_cross_say_so():
-    dearer = fitted(1 + 2.0 * N, 1.0 + N, powers=((0, 1), (0, 1)))
-    assert dearer.status == "beyond"
-    assert "there is no N from which on linear is faster than softmax" in dearer.sentence()
-    cheaper = fitted(1.0 + N, 2.0 + N, powers=((0, 1), (0, 1)))
-    assert cheaper.status == "below"
-    assert "linear is faster than softmax at every N," in cheaper.sentence()
-
-
-def test_closed_form_is_the_weighted_regression_of_statsmodels():
-    costs = SOFTMAX * np.exp(np.random.default_rng(8).normal(0, 0.05, (20, len(N))))
-    for powers in ((0, 1), (0, 2), (0, 1, 2)):
-        together = weighted_coefficients(N, costs, powers)
-        for coefficients, cost in zip(together, costs, strict=True):
-            assert coefficients == pytest.approx(weighted_fit(N, cost, powers).params, rel=1e-8)
-
-
-def test_last_root_is_where_the_saving_becomes_positive_for_good():
-    saved = np.random.default_rng(9).normal(size=(400, 3)) * [100, 10, 0.1]
-    saved[::4, 2] = 0
-    n = np.geomspace(1, 1e8, 4000)
-    for root, (d0, d1, d2) in zip(last_root(saved), saved, strict=True):
-        not_yet = n[d0 + d1 * n + d2 * n**2 <= 0]
-        if math.isinf(root) or root == 0:
-            assert not_yet.size == 0 if root == 0 else not_yet[-1] == n[-1]
-        else:
-            assert not_yet[-1] == pytest.approx(root, rel=6e-3)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--dtype", "int8"], "dtype='int8' is unknown"),
+        (["--mode", "sideways"], "directions='sideways' is unknown"),
+        (["--heads", "0"], "heads=0 is too small"),
+        (["--lengths", "0,8"], "N=0 is too small"),
+        (["--lengths", "64"], "a crossover lies between two"),
+        (["--seconds", "0"], "must be positive"),
+        (["--threads", "0"], "threads=0 is too small"),
+        (["--threads", "100000"], "are too many"),
+        (["--out", ""], "names no folder"),
+        (["--head-dim", "100000000"], "GB for its inputs and a state"),
+    ],
+)
+def test_a_wrong_command_is_explained_before_anything_runs(words, said, inline):
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=said):
+        typed(*words)
+    assert not inline["made"]
+    assert time.perf_counter() - start < 20

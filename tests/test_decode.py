@@ -5,17 +5,16 @@ from functools import cache
 import pytest
 import torch
 
-from replication.config import resolve
-from replication.decode import copy, copy_text, exact_match
-from replication.tasks import TASKS
-from replication.train import new_model, train
+from replication.experiments.copy_task.numbers import resolve
+from replication.experiments.copy_task.run import new_model, task_of, train_run
+from replication.experiments.copy_task.task import TASKS, copy, copy_text, exact_match
 
 LENGTHS = {"paper": 8, "earlier": 4}
 
 
 def task_and_run(setting, attention, **overrides):
     (run,) = resolve(setting, "smoke", attentions=attention, seeds=0, **overrides).runs()
-    return TASKS[setting](run.length, run.symbols), run
+    return task_of(run), run
 
 
 @cache
@@ -25,7 +24,7 @@ def trained(setting, attention):
         setting, attention, lengths=LENGTHS[setting], steps=250, lr=1e-2, lr_drop_after=200,
         dropout=0, batch_size=32, eval_every=1000, n_layers=1,
     )  # fmt: skip
-    return task, train(run).model
+    return task, train_run(run).model
 
 
 @pytest.mark.parametrize("attention", ["linear", "softmax"])

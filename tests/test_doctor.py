@@ -1,105 +1,109 @@
-"""What this machine can do is tried; how long a profile takes is reckoned from real steps."""
+"""What this machine can do is tried; which rows are there is counted."""
 
-from dataclasses import asdict, replace
+import json
 
-import pandas as pd
 import psutil
 import pytest
 
-from replication import doctor, results
+from replication import attention, doctor, experiments, store
 from replication.cli import main
-from replication.config import ORIGINS, PROFILES
-from replication.doctor import checks
-from replication.doctor.durations import Basis, _basis, _work, training_seconds
+from replication.experiments.base import Experiment
 
 
-def test_the_doctor_tries_everything_and_finds_what_a_test_needs(capsys):
+@pytest.fixture(scope="module")
+def found():
+    return {check.name: check for check in doctor.examine()}
+
+
+def test_the_doctor_tries_everything_and_finds_what_a_test_needs(found):
     """Only what the report needs may be missing here; tests need the rest."""
-    found = {check.name: check for check in doctor.examine()}
     for name in ("Python", "PyTorch", "notebook kernel", "papermill", "Snakemake", "disk"):
         assert found[name].is_fine, found[name]
         assert found[name].is_needed
-    assert str(results.ROOT) in found["notebook kernel"].found
+    assert str(store.ROOT) in found["notebook kernel"].found
     assert not found["CUDA"].is_needed
 
 
+def test_typst_and_pandoc_are_really_tried(found, monkeypatch):
+    for name in ("pandoc", "Typst", "fonts"):
+        assert found[name].is_fine, found[name]
+        assert found[name].is_needed
+    import typst
+
+    from replication.report import pandoc
+
+    def broken(*_, **__):
+        raise OSError("it is not there")
+
+    monkeypatch.setattr(pandoc, "path", broken)
+    monkeypatch.setattr(typst, "compile", broken)
+    only(monkeypatch, "pandoc", "Typst")
+    again = list(doctor.examine())
+    assert [(check.is_fine, check.found) for check in again] == [(False, "it is not there")] * 2
+    assert all("make setup" in str(check) for check in again)
+
+
+def only(monkeypatch, *names):
+    kept = [check for check in doctor.CHECKS if check[0] in names]
+    assert len(kept) == len(names)
+    monkeypatch.setattr(doctor, "CHECKS", kept)
+
+
+def test_every_mechanism_is_asked_for(found):
+    for name, card in attention.mechanisms().items():
+        check = found[f"attention {name}"]
+        assert not check.is_needed
+        assert check.is_fine == (card.unavailable("float32") is None)
+
+
 def test_only_what_is_needed_and_missing_makes_the_doctor_fail(monkeypatch, capsys):
-    fine = checks.Check("a", True, True, "here")
-    unused = checks.Check("b", False, False, "not here", "get it there")
-    needed = unused._replace(name="c", is_needed=True)
-    for found, code in (((fine, unused), 0), ((fine, needed), 1)):
-        monkeypatch.setattr(checks, "CHECKS", [lambda check=check: check for check in found])
+    def missing():
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(experiments, "every", dict)
+    for is_needed, code in ((False, 0), (True, 1)):
+        checks = [("a", True, lambda: "here", ""), ("b", is_needed, missing, "get it there")]
+        monkeypatch.setattr(doctor, "CHECKS", checks)
         assert main(["doctor"]) == code
         said = capsys.readouterr().out
         assert ("MISSING" in said) == bool(code)
         assert "-> get it there" in said
-        assert "GFLOP/s here" in said
+        assert main(["doctor", "--json"]) == code
+        checks = json.loads(capsys.readouterr().out)["checks"]
+        assert [check["is_fine"] for check in checks] == [True, False]
 
 
 def test_a_disk_that_is_too_small_is_found(monkeypatch):
-    monkeypatch.setattr(checks, "DISK_GB", 1e9)
-    (disk,) = (check for check in doctor.examine() if check.name == "disk")
+    monkeypatch.setattr(doctor, "DISK_GB", 1e9)
+    only(monkeypatch, "disk")
+    (disk,) = doctor.examine()
     assert not disk.is_fine
 
 
 def test_a_kernel_that_does_not_answer_is_told_and_ended(monkeypatch):
-    monkeypatch.setattr(checks, "QUESTION", "import time; time.sleep(600)")
-    monkeypatch.setattr(checks, "PATIENCE", 1)
+    monkeypatch.setattr(doctor, "QUESTION", "import time; time.sleep(600)")
+    monkeypatch.setattr(doctor, "PATIENCE", 1)
+    only(monkeypatch, "notebook kernel")
     before = set(psutil.Process().children())
-    found = checks._kernel()
-    assert not found.is_fine
-    assert found.found == "it starts, but does not answer"
+    (kernel,) = doctor.examine()
+    assert not kernel.is_fine
+    assert kernel.found == "it starts, but does not answer"
     assert set(psutil.Process().children()) <= before
 
 
-A_TENSOR, AN_OPERATION = 2e-5, 3e-11
-
-
-def seconds_of(run, factor):
-    tensors, operations = _work(run)
-    return factor * run.steps * (A_TENSOR * tensors + AN_OPERATION * operations)
-
-
-@pytest.fixture
-def made(tmp_path):
-    """The reference run of a machine whose steps take what the two constants say."""
-    for setting in ORIGINS:
-        e = replace(PROFILES[setting, "reference"], attentions=("softmax", "linear", "lsh"))
-        rows = [
-            {"attention": run.attention, "length": run.length, "seed": run.seed,
-             "updates": run.steps, "seconds": seconds_of(run, 2 if run.attention == "lsh" else 1)}
-            for run in e.runs() if run.seed == e.seeds[0]
-        ]  # fmt: skip
-        machine = {"processor": "a 386", "cores": 4}
-        facts = {"config": asdict(e), "workers": 4, "machine": machine}
-        folder = tmp_path / "reference" / "copy_task" / setting
-        results.save(folder, "runs", pd.DataFrame(rows), facts)
-    results.write_whole(tmp_path / "reference" / "scaling.json", b'{"gemm_flops_per_s": 1e12}')
-    return tmp_path
-
-
-def test_durations_follow_from_the_steps_of_other_runs(made):
-    basis = _basis(made / "reference")
-    for profile in ("smoke", "quick", "reference"):
-        runs = [run for setting in ORIGINS for run in PROFILES[setting, profile].runs()]
-        expected = sum(seconds_of(run, 2 if run.attention == "lsh" else 1) for run in runs)
-        assert training_seconds(profile, basis) == pytest.approx(expected / 4, rel=1e-6)
-
-
-def test_a_mechanism_that_was_not_run_takes_as_long_as_the_dearest_in_each_run():
-    """Of two others, one is dear in calls and one in arithmetic; which is dearer depends."""
-    sizes = [(10, 1e9), (20, 1e10)]
-    rows = [("a", A_TENSOR * t, t, o) for t, o in sizes]
-    rows += [("b", AN_OPERATION * o, t, o) for t, o in sizes]
-    steps = pd.DataFrame(rows, columns=["attention", "seconds", "tensors", "operations"])
-    runs = [run for setting in ORIGINS for run in PROFILES[setting, "paper"].runs()]
-    found = [(A_TENSOR * t, AN_OPERATION * o, run.steps) for run in runs for t, o in [_work(run)]]
-    expected = sum(max(calls, arithmetic) * steps for calls, arithmetic, steps in found)
-    assert training_seconds("paper", Basis("x", steps, {}, 1, None)) == pytest.approx(expected)
-
-
-def test_durations_say_what_they_rest_on(made, tmp_path):
-    said = doctor.durations(made)
-    assert "from the steps of profile reference, made on a 386, 4 cores at 1000 GFLOP/s" in said
-    assert all(f"  {profile} " in said for profile in ("smoke", "quick", "reference", "paper"))
-    assert "not known before one has run" in doctor.durations(tmp_path / "empty")
+def test_durations_are_the_recorded_ones_at_the_speed_of_this_machine(monkeypatch, tmp_path):
+    """One that reads the clock has a fixed time. The speed is in the rows of some experiment."""
+    minutes = {"smoke": 3.0, "reference": 600.0}
+    toys = {work: Experiment(name=work, title="", notebook="09_x", work=work, minutes=minutes)
+            for work in ("training", "timing")}  # fmt: skip
+    monkeypatch.setattr(experiments, "every", lambda: toys)
+    monkeypatch.setattr(doctor.store, "RESULTS", tmp_path)
+    monkeypatch.setattr(doctor.measure, "gemm_rate", lambda *_: 5e10)
+    assert doctor.durations() == {"smoke": 6.0, "quick": 0, "reference": 1200.0, "paper": 0}
+    store.write_whole(tmp_path / "reference/timing/a.json", b'{"x": 1}')
+    store.write_whole(tmp_path / "reference/timing/b.json", b'{"gemm_flops_per_s": 1e11}')
+    assert doctor.durations() == {"smoke": 9.0, "quick": 0, "reference": 1800.0, "paper": 0}
+    said = "\n".join(doctor._told({}, doctor.durations()))
+    assert "smoke      9 minutes" in said
+    assert "reference  30.0 hours" in said
+    assert "paper      not known" in said

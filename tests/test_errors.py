@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from cases import NAMES, WITH_KEYS
 
 from replication.attention import (
-    ATTENTIONS,
     State,
     linear_attention,
     linear_attention_step,
     lsh_attention,
+    mechanism,
 )
 
 pytestmark = pytest.mark.usefixtures("unhooked")
@@ -62,7 +62,7 @@ CROSS = {
 def test_wrong_inputs_are_refused(name, what):
     q, k, v, error, *words = INPUTS[what]
     with refuses(error, *words):
-        ATTENTIONS[name](q, k, v)
+        mechanism(name)(q, k, v)
 
 
 @pytest.mark.parametrize("what", CROSS)
@@ -70,15 +70,15 @@ def test_wrong_inputs_are_refused(name, what):
 def test_queries_keys_and_values_that_do_not_fit_are_refused(name, what):
     q, k, v, error, *words = CROSS[what]
     with refuses(error, *words):
-        ATTENTIONS[name](q, k, v)
+        mechanism(name)(q, k, v)
 
 
 @pytest.mark.parametrize("name", WITH_KEYS)
 def test_causal_cross_attention_is_refused(name):
-    ATTENTIONS[name](Q[:, :, 1:], K, V)
+    mechanism(name)(Q[:, :, 1:], K, V)
     words = ("as many queries as keys", "Q [2, 3, 5, 4], K [2, 3, 6, 4]", "causal=False", "state=")
     with refuses(ValueError, *words):
-        ATTENTIONS[name](Q[:, :, 1:], K, V, causal=True)
+        mechanism(name)(Q[:, :, 1:], K, V, causal=True)
 
 
 LENGTHS = {
@@ -96,13 +96,13 @@ LENGTHS = {
 def test_wrong_key_lengths_are_refused(name, what):
     lengths, *words = LENGTHS[what]
     with refuses(ValueError, "key_lengths", *words):
-        ATTENTIONS[name](Q, K, V, key_lengths=lengths)
+        mechanism(name)(Q, K, V, key_lengths=lengths)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_of_others_are_refused(name):
     with pytest.raises(TypeError, match="temperature"):
-        ATTENTIONS[name](Q, K, V, temperature=1.0)
+        mechanism(name)(Q, K, V, temperature=1.0)
 
 
 # Linear attention --------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def test_lsh_refuses_settings_without_meaning(options, words):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_right_is_not_refused(name):
     """Lists of lengths too, when shapes are not checked; so the refusals above mean something."""
-    assert ATTENTIONS[name](Q, K, V, key_lengths=[6, 3]).shape == (B, H, N, M)
-    assert math.isfinite(ATTENTIONS[name](Q, K, V, causal=True).sum())
+    assert mechanism(name)(Q, K, V, key_lengths=[6, 3]).shape == (B, H, N, M)
+    assert math.isfinite(mechanism(name)(Q, K, V, causal=True).sum())
 
 
 @pytest.mark.parametrize(

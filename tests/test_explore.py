@@ -1,14 +1,20 @@
 """The widget of notebook 05: it offers what the rows hold, and redraws when a menu changes."""
 
+from io import BytesIO
+
 import numpy as np
 import pandas as pd
 import pytest
-from crossover_cases import LINEAR, SOFTMAX, N, rows_of
+from crossover_cases import LINEAR, SOFTMAX, N, machine_noise, rows_of
 from matplotlib.figure import Figure
 
-from replication import explore
-from replication.crossover import measured_crossover
-from replication.explore import SETTING, choose, comparable, crossover_explorer, crossover_widget
+from replication.experiments.crossover.figures import (
+    choose,
+    comparable,
+    crossover_explorer,
+    crossover_widget,
+)
+from replication.stats import measured_crossover
 
 LABELS = {"linear": "linear attention", "softmax": "fused softmax"}
 
@@ -18,20 +24,21 @@ def run(shift=1.0, lengths=N, opponents=("softmax", "softmax-textbook"), **setti
     n = np.asarray(lengths)
     linear, softmax = np.interp(n, N, LINEAR), np.interp(n, N, SOFTMAX) / shift
     costs = {"linear": linear} | {name: softmax * (i + 1) for i, name in enumerate(opponents)}
-    noise = np.random.default_rng(0).normal(0, 0.02, (len(n), 6, len(costs)))
+    noise = machine_noise(0, lengths=len(n), contenders=len(costs))
     usual = {"subject": "layer", "direction": "training", "causal": True, "heads": 8}
     usual |= {"head_dim": 64, "dtype": "float32", "threads": 1}
     rows = rows_of(costs, n, noise=noise).assign(**usual | setting)
-    return rows.assign(peak_bytes=rows["N"] * 100.0 + 1, flops=np.nan)
+    return rows.assign(peak_bytes=rows["N"] * 100.0 + 1)
 
 
 def menus(widget):
     """By what stands beside them."""
-    return {menu.description: menu for menu in widget.children[0].children}
+    return {menu.description: menu for menu in widget.children[:3]}
 
 
-def values(menu):
-    return [value for _, value in menu.options]
+def of(subject="attention layer", passes="training", heads=8, size=64, threads=1):
+    """The setting of a run in words."""
+    return f"{subject}, {passes}, causal, {heads} heads of {size}, float32, threads: {threads}"
 
 
 # What can be asked ----------------------------------------------------------------------------
@@ -50,8 +57,8 @@ def test_rivals_without_two_common_lengths_are_not_offered():
     lonely = run(causal=False).query("contender == 'linear'")
     rows = comparable([run(), short, lonely], "linear")
     assert rows["causal"].all()
-    _, offers = choose(rows, "linear", {"direction": "forward"})
-    assert offers["opponent"] == ["softmax"]
+    _, offers = choose(rows, "linear", {"setting": of(passes="forward")})
+    assert offers["against"] == ["softmax"]
 
 
 def test_nothing_to_compare_is_told():
@@ -61,16 +68,23 @@ def test_nothing_to_compare_is_told():
 
 def test_a_wish_is_met_as_far_as_the_rows_go():
     rows = comparable([run(), run(heads=4, head_dim=32)], "linear")
-    chosen, offers = choose(rows, "linear", {"heads": 4, "head_dim": 64, "opponent": "lsh-4"})
-    assert (offers["heads"], offers["head_dim"]) == ([4, 8], [32])
-    assert (chosen["heads"], chosen["head_dim"], chosen["opponent"]) == (4, 32, "softmax")
+    chosen, offers = choose(rows, "linear", {"setting": of(heads=4, size=32), "against": "lsh-4"})
+    assert offers["setting"] == [of(), of(heads=4, size=32)]
+    assert (chosen["setting"], chosen["against"]) == (of(heads=4, size=32), "softmax")
     assert offers["quantity"] == ["time_ms", "peak_bytes"]  # operations were not counted
 
 
 def test_without_a_wish_the_layer_of_the_paper_is_shown():
-    rows = comparable([run(subject="paper", direction="step"), run(heads=2), run()], "linear")
+    rows = comparable([run(subject="paper", direction="step"), run()], "linear")
     chosen, _ = choose(rows, "linear", {})
-    assert [chosen[name] for name in SETTING] == ["layer", "training", True, 8, 64, "float32", 1]
+    assert chosen == {"setting": of(), "against": "softmax", "quantity": "time_ms"}
+
+
+def test_the_rows_of_the_profile_are_shown_before_what_somebody_asked_for():
+    rows = comparable([run(heads=2, head_dim=8, threads=2), run(), run(heads=1)], "linear")
+    chosen, offers = choose(rows, "linear", {})
+    assert chosen["setting"] == of(heads=2, size=8, threads=2)
+    assert offers["setting"] == [chosen["setting"], of(), of(heads=1)]
 
 
 # The widget -----------------------------------------------------------------------------------
@@ -78,7 +92,7 @@ def test_without_a_wish_the_layer_of_the_paper_is_shown():
 
 def test_the_widget_answers_what_its_menus_ask():
     rows = comparable([run()], "linear")
-    _, picture, sentence = crossover_widget(rows, "linear", LABELS).children
+    *_, picture, sentence = crossover_widget(rows, "linear", LABELS).children
     found = measured_crossover(rows, "linear", "softmax")
     assert sentence.value == f"L{found.sentence(LABELS)[1:]}."
     assert bytes(picture.value).startswith(b"\x89PNG")
@@ -87,13 +101,13 @@ def test_the_widget_answers_what_its_menus_ask():
 def test_a_new_choice_redraws_picture_and_sentence():
     other = run(shift=3.0, heads=4)
     widget = crossover_widget(comparable([run(), other], "linear"), "linear", LABELS)
-    _, picture, sentence = widget.children
+    *_, picture, sentence = widget.children
     before = picture.value, sentence.value
-    menus(widget)["heads"].value = 4
+    menus(widget)["setting"].value = of(heads=4)
     assert picture.value != before[0]
     found = measured_crossover(other, "linear", "softmax")
     assert sentence.value == f"L{found.sentence(LABELS)[1:]}."
-    menus(widget)["heads"].value = 8
+    menus(widget)["setting"].value = of()
     assert (picture.value, sentence.value) == before
 
 
@@ -102,18 +116,17 @@ def test_menus_follow_one_another():
                       "linear")  # fmt: skip
     widget = crossover_widget(rows, "linear", LABELS)
     menu = menus(widget)
-    assert values(menu["passes"]) == ["training"]
-    assert menu["passes"].disabled
+    assert not menu["against"].disabled
     menu["against"].value = "softmax-textbook"
-    menu["what"].value = "paper"
-    assert (values(menu["passes"]), values(menu["against"])) == (["step"], ["softmax"])
+    menu["setting"].value = of("paper model", "step")
     assert menu["against"].options == (("fused softmax", "softmax"),)
+    assert menu["against"].disabled
 
 
 def test_memory_can_be_asked_for():
     widget = crossover_widget(comparable([run()], "linear"), "linear", LABELS)
     menus(widget)["quantity"].value = "peak_bytes"
-    assert "does not need less memory than" in widget.children[2].value
+    assert "does not need less memory than" in widget.children[-1].value
 
 
 def test_where_nobody_clicks_the_first_picture_is_shown(monkeypatch):
@@ -124,4 +137,6 @@ def test_where_nobody_clicks_the_first_picture_is_shown(monkeypatch):
     assert shown.axes[0].get_title().startswith("attention layer, training, causal, 8 heads of 64")
     monkeypatch.setenv("JPY_SESSION_NAME", "05_crossover_estimate.ipynb")
     live = crossover_explorer(rows, "linear", LABELS)
-    assert live.children[1].value == explore.png(shown)
+    buffer = BytesIO()
+    shown.savefig(buffer, format="png")
+    assert live.children[-2].value == buffer.getvalue()

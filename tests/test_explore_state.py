@@ -2,8 +2,7 @@
 
 import torch
 
-from replication import explore_state
-from replication.figures.state import memory
+from replication.experiments.derivation.figures import memory, state_explorer, state_widget
 
 K = torch.rand(5, 3, generator=torch.Generator().manual_seed(0)) + 0.1
 V = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
@@ -20,15 +19,15 @@ def drawn(i):
 
 def test_a_picture_shows_the_memory_what_was_added_and_the_output():
     for i in (1, 2, 5):
-        state, added, z, out = drawn(i)
-        torch.testing.assert_close(state, S[i - 1])
+        whole, added, z, out = drawn(i)
+        torch.testing.assert_close(whole, S[i - 1])
         torch.testing.assert_close(added, torch.outer(K[i - 1], V[i - 1]))
         torch.testing.assert_close(z, Z[i - 1])
         torch.testing.assert_close(out, OUT[i - 1])
 
 
 def test_the_widget_redraws_when_the_slider_moves():
-    box = explore_state.state_widget(S.numpy(), Z.numpy(), OUT.numpy())
+    box = state_widget(S.numpy(), Z.numpy(), OUT.numpy())
     slider, picture = box.children[0].children[1], box.children[1]
     first = picture.value
     slider.value = 4
@@ -39,7 +38,7 @@ def test_the_widget_redraws_when_the_slider_moves():
 
 def test_without_a_reader_who_clicks_there_is_a_picture_of_the_last_token(monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    figure = explore_state.state_explorer(S, Z, OUT)
+    figure = state_explorer(S, Z, OUT)
     assert figure.axes[0].get_title() == "$S_{5}$"
     monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
-    assert explore_state.state_explorer(S, Z, OUT).children
+    assert state_explorer(S, Z, OUT).children

@@ -8,15 +8,13 @@ import pandas as pd
 import pytest
 from crossover_cases import TRUE, N, simulated
 from matplotlib.collections import FillBetweenPolyCollection
+from matplotlib.colors import to_rgb
 
-from replication.crossover import (
-    TABLE_1,
-    earlier_crossover,
-    earlier_method,
-    measured_crossover,
-)
-from replication.crossover.tables import ratios
-from replication.figures import crossover as draw
+from replication.attention import look_of
+from replication.experiments.crossover import figures as draw
+from replication.experiments.crossover.earlier import earlier_crossover, earlier_method
+from replication.experiments.crossover.numbers import TABLE_1
+from replication.stats import measured_crossover, ratios
 
 PARABOLA = ((0, 1), (0, 1, 2))
 
@@ -50,12 +48,12 @@ def crossings(axes):
 def test_the_ratio_is_drawn_with_its_interval_and_crossover():
     table, found = compared(simulated(1))
     (axes,) = draw.ratios({"training": [(table, found)]}).axes
-    assert line_of(axes, "softmax, fused") == pytest.approx(np.c_[N, table.ratio])
+    assert line_of(axes, "softmax, fused") == pytest.approx(np.c_[N, table.value])
     (band,) = [c for c in axes.collections if isinstance(c, FillBetweenPolyCollection)]
     drawn = band.get_paths()[0].vertices
     assert drawn[:, 1].min() == pytest.approx(table.low.min())
     assert drawn[:, 1].max() == pytest.approx(table.high.max())
-    assert crossings(axes) == {draw.MARKERS["softmax"]: pytest.approx([found.at, 1])}
+    assert crossings(axes) == {look_of("softmax").marker: pytest.approx([found.at, 1])}
     assert axes.get_legend().texts[0].get_text() == (
         f"softmax, fused: {found.at:.0f} ({found.low:.0f}–{found.high:.0f})"
     )
@@ -65,10 +63,11 @@ def test_a_crossover_has_the_colour_and_marker_of_its_opponent():
     fused = compared(simulated(1))
     textbook = fused[0], replace(fused[1], opponent="softmax-textbook")
     (axes,) = draw.ratios({"": [fused, textbook]}).axes
-    assert set(crossings(axes)) == {draw.MARKERS["softmax"], draw.MARKERS["softmax-textbook"]}
+    names = ("softmax", "softmax-textbook")
+    assert set(crossings(axes)) == {look_of(name).marker for name in names}
     bars = [tuple(bar.get_color()[0][:3]) for bar in axes.collections if len(bar.get_paths()) == 1
             and not isinstance(bar, FillBetweenPolyCollection)]  # fmt: skip
-    assert bars == [draw.COLOURS["softmax"], draw.COLOURS["softmax-textbook"]]
+    assert bars == [to_rgb(look_of(name).colour) for name in names]
 
 
 def test_without_a_crossover_none_is_marked():
@@ -128,9 +127,8 @@ def test_fits_without_a_crossing_say_so_and_costs_below_zero_are_not_drawn():
     (axes,) = draw.extrapolations({"": never}, "s").axes
     assert dots(axes) == []
     assert axes.texts[0].get_text() == "never"
-    steep = pd.DataFrame(dict(TABLE_1) | {"linear": (1.0, 2.0, 40.0, 90.0)})
-    rows = steep.melt("N", var_name="contender", value_name="time_ms").assign(round=0)
-    (axes,) = draw.extrapolations({"": earlier_method(rows)}, "s").axes
+    steep = dict(TABLE_1) | {"linear": (1.0, 2.0, 40.0, 90.0)}
+    (axes,) = draw.extrapolations({"": earlier_crossover(table=steep)}, "s").axes
     assert min(np.nanmin(line.get_ydata()) for line in axes.lines) > 0
 
 
@@ -176,7 +174,8 @@ def test_coverage_counts_the_intervals_that_hold_the_truth():
     assert [*missed[0].get_xdata()] == [390, 500]
 
 
-@pytest.mark.parametrize(("name", "shown"), [("lsh-4", "LSH-4"), ("softmax", "softmax, fused"),
+@pytest.mark.parametrize(("name", "shown"), [("lsh-4", "LSH, 4 rounds"),
+                                             ("softmax", "softmax, fused"),
                                              ("authors", "linear, authors' kernel")])  # fmt: skip
 def test_every_contender_has_a_name(name, shown):
     assert draw.label(name) == shown

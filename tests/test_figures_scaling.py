@@ -3,20 +3,22 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 
-from replication import published
-from replication.figures import scaling as draw
-from replication.figures.style import COLOURS
-from replication.scaling_config import CONTENDERS
+from replication import attention
+from replication.experiments.scaling import figures as draw
+from replication.experiments.scaling import numbers as published
+from replication.experiments.scaling.numbers import CONTENDERS
 
 
 def rows(contender: str, direction: str = "training", causal: bool = True) -> pd.DataFrame:
-    """Three rounds at three lengths; the median time is N, the memory 2 N MB."""
+    """Three runs of two repeats at three lengths; the time is N, the memory 2 N MB."""
     cells = [
         {"contender": contender, "direction": direction, "causal": causal, "N": N, "round": i}
-        | {"time_ms": N * slow, "peak_bytes": 2e6 * N, "flops": 1e9 * N, "status": "measured"}
+        | {"time_ms": float(N), "peak_bytes": 2e6 * N, "disturbed": False, "run": run}
         for N in (512, 1024, 2048)
-        for i, slow in enumerate((1.0, 0.5, 7.0))
+        for run in range(3)
+        for i in range(2)
     ]
     return pd.DataFrame(cells)
 
@@ -32,16 +34,16 @@ def test_every_contender_has_a_look_of_its_own():
     for part in ("color", "label"):
         assert len({look[part] for look in looks}) == len(CONTENDERS)
     assert len({look["marker"] for look in looks}) == len(CONTENDERS)
-    assert draw.look("linear")["color"] == tuple(COLOURS["linear"])
-    assert draw.look("lsh-4")["color"] == tuple(COLOURS["lsh"])
+    assert to_rgb(draw.look("linear")["color"]) == to_rgb(attention.look_of("linear").colour)
+    assert to_rgb(draw.look("lsh-4")["color"]) == to_rgb(attention.look_of("lsh").colour)
     assert draw.look("lsh-1")["label"] == "LSH, 1 round"
-    assert set(draw.ORDER) == set(CONTENDERS)
+    assert set(CONTENDERS) <= set(attention.contenders())
 
 
-def test_growth_shows_medians_a_sample_on_log_scales():
+def test_growth_shows_levels_a_sample_on_log_scales():
     time, memory = draw.growth(rows("linear")).axes
-    assert lines(time, "linear").tolist() == [[512, 512], [1024, 1024], [2048, 2048]]
-    assert lines(memory, "linear")[:, 1].tolist() == [1024, 2048, 4096]
+    assert lines(time, "linear") == pytest.approx(np.array([[512] * 2, [1024] * 2, [2048] * 2]))
+    assert lines(memory, "linear")[:, 1] == pytest.approx([1024, 2048, 4096])
     assert {time.get_xscale(), time.get_yscale(), memory.get_yscale()} == {"log"}
 
 
@@ -85,22 +87,6 @@ def legend(figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def hollow(axes) -> list[list[float]]:
-    drawn = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
-    return [point for line in drawn for point in line.get_xydata().tolist()]
-
-
-def test_noisy_cells_are_hollow_and_the_legend_says_so():
-    table = rows("linear")
-    assert legend(draw.growth(table)) == ["linear"]
-    table.loc[table["N"] == 1024, "status"] = "noisy"
-    figure = draw.growth(table)
-    time, memory = figure.axes
-    assert hollow(time) == [[1024, 1024]]
-    assert hollow(memory) == []  # bytes are exact
-    assert legend(figure) == ["linear", "hollow: stayed noisy"]
-
-
 def test_contenders_without_a_claim_are_drawn_finer():
     widths = {name: draw.look(name)["lw"] for name in CONTENDERS}
     assert widths["lsh-1"] < widths["lsh-4"] == widths["linear"]
@@ -126,24 +112,6 @@ def test_an_interval_that_leaves_the_panel_ends_in_an_arrow():
     (axes,) = draw.exponents(table).axes
     arrows = [line for line in axes.get_lines() if line.get_marker() in "<>"]
     assert [(line.get_marker(), *line.get_xdata()) for line in arrows] == [(">", draw.POWERS[1])]
-
-
-def test_the_plan_shows_what_was_measured_against_what_was_predicted():
-    cells = pd.DataFrame(
-        {"contender": ["linear", "linear", "softmax"], "predicted_call_ms": [1.0, 2.0, 4.0],
-         "measured_call_ms": [1.5, np.nan, 3.0], "status": ["measured", "skipped", "noisy"]}
-    )  # fmt: skip
-    (axes,) = draw.plan(cells).axes
-    assert lines(axes, "linear").tolist() == [[1.0, 1.5]]
-    assert lines(axes, "softmax, fused").tolist() == [[4.0, 3.0]]
-
-
-def test_work_has_a_line_for_the_machine_s_best_rate():
-    cells = rows("linear").groupby(["contender", "N"])[["time_ms", "flops"]].median().reset_index()
-    left, right = draw.work(cells.assign(share=0.25), flops_per_s=4e12).axes
-    best = lines(left, "a large product")
-    assert best.tolist() == [[512, 128], [2048, 512]]  # GFLOP, ms
-    assert lines(right, "linear")[:, 1].tolist() == [0.25] * 3
 
 
 def test_steps_show_what_was_published_beside_our_own():

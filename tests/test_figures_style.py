@@ -7,16 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from crossover_cases import simulated
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from test_figures_scaling import rows
-from test_figures_training import ENDS, LEVELS, decoded, evaluations
+from test_figures_training import ENDS, LEVELS, evaluations
 
-from replication import published
-from replication.crossover import earlier_crossover, earlier_method, measured_crossover
-from replication.crossover.tables import ratios
-from replication.figures import convergence, crossover, decoding, scaling
-from replication.figures.style import COLOURS, SMALL, log_ticks, plain, use_style
+from replication.attention import contenders, mechanisms
+from replication.experiments.copy_task import figures as convergence
+from replication.experiments.crossover import figures as crossover
+from replication.experiments.crossover.earlier import earlier_crossover, earlier_method
+from replication.experiments.decoding import figures as decoding
+from replication.experiments.scaling import figures as scaling
+from replication.experiments.scaling.numbers import figure_1
+from replication.stats import measured_crossover, ratios
+from replication.style import SMALL, log_ticks, plain, use_style
 
 OURS, THEIRS = "the same method, our rows", "the earlier replication's table"
 
@@ -31,7 +36,7 @@ def stability() -> Figure:
 
 
 def growth() -> Figure:
-    return scaling.growth(pd.concat(map(rows, scaling.ORDER)), published.figure_1())
+    return scaling.growth(pd.concat(map(rows, contenders())), figure_1())
 
 
 def steps() -> Figure:
@@ -55,6 +60,17 @@ def extrapolations() -> Figure:
     return crossover.extrapolations(found, units, later, {"softmax": "softmax, theirs"})
 
 
+def tokens() -> Figure:
+    cells = [
+        {"contender": name, "N": N, "run": i % 3, "round": i, "time_ms": slow, "disturbed": False}
+        | {"state_bytes": 0 if name == "softmax-again" else 1e6 * slow}
+        for N in (64, 1024, 16384)
+        for name, slow in (("linear", 1), ("softmax", N / 64), ("softmax-again", N))
+        for i in range(6)
+    ]
+    return decoding.tokens(pd.DataFrame(cells))
+
+
 FIGURES = {
     "curves": lambda: convergence.curves(evaluations(), 300),
     "lengths": lengths,
@@ -63,7 +79,7 @@ FIGURES = {
     "steps": steps,
     "ratio": ratio,
     "extrapolations": extrapolations,
-    "tokens": lambda: decoding.tokens(decoded()),
+    "tokens": tokens,
 }
 """Those of the report."""
 
@@ -92,7 +108,8 @@ def test_nothing_is_cut(drawn):
 
 
 def test_colours_are_told_apart_in_grey():
-    grey = {name: np.dot(rgb, (0.299, 0.587, 0.114)) for name, rgb in COLOURS.items()}
+    colours = {name: to_rgb(card.look.colour) for name, card in mechanisms().items()}
+    grey = {name: np.dot(rgb, (0.299, 0.587, 0.114)) for name, rgb in colours.items()}
     gaps = {pair: abs(grey[pair[0]] - grey[pair[1]]) for pair in combinations(grey, 2)}
     assert min(gaps.values()) > 0.06
     assert gaps["softmax", "softmax-textbook"] > 0.3

@@ -1,12 +1,11 @@
-"""The drawings of notebook 03, and of one more token, show the rows that they receive."""
+"""The drawings of notebook 03 show the rows that they receive."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from replication.figures import convergence as draw
-from replication.figures.decoding import tokens
-from replication.figures.style import COLOURS, MARKERS
+from replication.attention import look_of
+from replication.experiments.copy_task import figures as draw
 
 LEVELS = {8: {"frequencies": 2.3, "bag": 1.2}, 64: {"frequencies": 2.3, "bag": 2.2}}
 ENDS = {8: {"softmax": 1.3, "linear": 0.0}, 64: {"softmax": 2.24, "linear": 2.19}}
@@ -69,15 +68,15 @@ def test_the_right_hand_scale_is_summed_over_the_batch():
 def test_published_ends_are_hollow_and_in_the_legend():
     figure = draw.lengths(evaluations(), LEVELS, 8, ENDS)
     ends = hollow(figure.axes[1])
-    assert ends[MARKERS["softmax"]][1] == 2.24
-    assert ends[MARKERS["linear"]][1] == 2.19
+    assert ends[look_of("softmax").marker][1] == 2.24
+    assert ends[look_of("linear").marker][1] == 2.19
     assert min(x for x, _ in ends.values()) > 0.8
     assert figure.legends[0].get_texts()[-1].get_text() == draw.ENDS
 
 
 def test_an_end_below_the_scale_stands_at_its_foot_with_its_number():
     short = draw.lengths(evaluations(), LEVELS, 8, ENDS).axes[0]
-    assert 1 < hollow(short)[MARKERS["linear"]][1] / short.get_ylim()[0] < 2
+    assert 1 < hollow(short)[look_of("linear").marker][1] / short.get_ylim()[0] < 2
     assert [text.get_text() for text in short.texts] == ["0.00"]
 
 
@@ -100,40 +99,7 @@ def test_spikes_are_circled_and_counted():
     assert circles.get_offsets()[:, 0].tolist() == [200] * 3
 
 
-# One more token -------------------------------------------------------------------------------
-
-
-def decoded() -> pd.DataFrame:
-    cells = [
-        {"contender": name, "N": N, "round": i, "time_ms": slow * factor}
-        | {"state_bytes": 0 if name == "softmax-again" else 1e6 * slow}
-        for N in (64, 1024, 16384)
-        for name, slow in (("linear", 1), ("softmax", N / 64), ("softmax-again", N))
-        for i, factor in enumerate((1, 0.9, 8))
-    ]
-    return pd.DataFrame(cells)
-
-
-def test_tokens_show_medians_and_a_legend_outside_of_the_panels():
-    figure = tokens(decoded())
-    time, memory = figure.axes
-    assert median_line(time, "softmax, with a cache").tolist() == [
-        [64, 1],
-        [1024, 16],
-        [16384, 256],
-    ]
-    assert median_line(memory, "linear, as an RNN")[:, 1].tolist() == [1] * 3
-    assert len(figure.legends) == 1
-    assert time.get_legend() is None
-    (again,) = (line for line in time.get_lines() if "again" in line.get_label())
-    assert again.get_color() == COLOURS["softmax-textbook"]
-
-
-def test_ticks_of_tokens_are_plain_numbers():
-    figure = tokens(decoded())
-    figure.draw_without_rendering()
-    time, memory = figure.axes
-    assert [text.get_text() for text in time.get_xticklabels()] == ["64", "1,024", "16,384"]
-    for axes in (time, memory):
-        written = {text.get_text() for text in axes.get_yticklabels()}
-        assert {"1", "10", "100"} <= written
+def test_a_form_is_named_only_where_another_one_is_shown():
+    assert draw.short_names(["softmax", "lsh"]) == {"softmax": "softmax", "lsh": "LSH"}
+    both = draw.short_names(["softmax", "softmax-textbook", "linear"])
+    assert list(both.values()) == ["softmax, fused", "softmax, textbook", "linear"]

@@ -1,15 +1,17 @@
 """The instruments, on cases whose answer is known."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
-from replication import measure
+from replication import attention, measure
+from replication.attention import Mechanism
+from replication.experiments.scaling.contenders import Group, layer_calls
+from replication.measure import count_flops, peak_bytes
 
 MB = 1 << 20
+CPU = torch.device("cpu")
 
 
 def test_peak_counts_what_lives_at_the_same_time():
@@ -41,14 +43,13 @@ def test_contenders_take_turns_after_a_warm_up():
     assert all(seconds >= 0 for *_, seconds in rows)
 
 
-def test_a_process_with_the_wrong_allocator_restarts_itself_and_says_so():
-    code = (
-        "from replication.measure import *; restart_with_allocator(); print(allocator_is_right())"
-    )
-    clean = {k: v for k, v in os.environ.items() if k not in measure.ALLOCATOR}
-    done = subprocess.run([sys.executable, "-c", code], env=clean, capture_output=True, text=True)
-    assert done.stdout.split() == ["True"]
-    assert done.stderr.count("Restarting") == 1
+def test_a_process_of_its_own_has_the_allocator_s_settings_and_its_threads():
+    before = dict(os.environ)
+    with measure.processes(1, threads=1) as pool:
+        facts = pool.submit(measure.machine).result()
+    assert facts["allocator"] == measure.ALLOCATOR
+    assert facts["threads"] == 1
+    assert dict(os.environ) == before
 
 
 def test_an_unknown_device_is_told():
@@ -72,3 +73,61 @@ def test_flops_of_fused_attention_are_those_of_its_two_products():
 def test_products_added_in_place_are_counted():
     a, b, out = torch.randn(2, 3, 5), torch.randn(2, 5, 7), torch.zeros(2, 3, 7)
     assert measure.count_flops(lambda: out.baddbmm_(a, b)) == 2 * 2 * 3 * 5 * 7
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_memory_is_counted_exactly_whether_tensors_are_kept_or_freed(kept):
+    def run():
+        alive = []
+        for _ in range(3):
+            alive = [*alive, torch.empty(1000)] if kept else []
+            torch.empty(500)
+        return alive
+
+    assert measure.peak_bytes(run) == (3 * 4000 + 2000 if kept else 2000)
+
+
+# Of contenders ---------------------------------------------------------------------------
+
+
+def layer(N, head_dim=8, batch=2, heads=2, causal=True, direction="training") -> Group:
+    return Group("layer", direction, causal, "thread", heads, head_dim, "float32", N, batch)
+
+
+def test_every_call_of_a_contender_needs_the_memory_of_its_first():
+    calls = layer_calls(["linear", "softmax", "lsh-1"], layer(33), CPU)
+    for call in calls.values():
+        assert peak_bytes(call) == peak_bytes(call) > 0
+
+
+def test_textbook_softmax_keeps_its_matrix_and_fused_softmax_does_not():
+    size = layer(512, batch=1, causal=False, direction="forward")
+    calls = layer_calls(["softmax", "softmax-textbook"], size, CPU)
+    memory = {name: peak_bytes(call) for name, call in calls.items()}
+    matrix = 4 * 2 * 512**2
+    assert memory["softmax-textbook"] >= 2 * matrix > matrix > memory["softmax"]
+
+
+def test_products_of_fused_softmax_are_counted_two_forward_and_five_backward():
+    product = 2 * 2 * 3 * 65 * 65 * 8
+    for direction, products in (("forward", 2), ("training", 7)):
+        size = layer(65, heads=3, direction=direction)
+        assert count_flops(layer_calls(["softmax"], size, CPU)["softmax"]) == (products * product)
+
+
+def test_what_is_somebody_else_s_gets_its_own_layout_without_a_copy(monkeypatch):
+    seen = []
+
+    def theirs(Q, K, V, *, causal):
+        seen.append([x.transpose(1, 2).is_contiguous() for x in (Q, K, V)])
+        return V
+
+    softmax = attention.mechanism("softmax")
+    peer = Mechanism(name="peer", attend=theirs, look=softmax.look, time_power=1, memory_power=1,
+                     is_peer=True)  # fmt: skip
+    known = attention.contenders() | {"peer": peer.contenders()[0]}
+    monkeypatch.setattr(attention, "contenders", lambda: known)
+    calls = layer_calls(["linear", "peer"], layer(5, direction="forward"), CPU)
+    for call in calls.values():
+        call()
+    assert seen == [[True] * 3]

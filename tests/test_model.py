@@ -1,13 +1,17 @@
 """Models: their size, their start, what they can see, and that decoding is the same model."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from replication.config import resolve
-from replication.tasks import TASKS
-from replication.train import new_model
+from replication.attention import mechanism, mechanisms, trained
+from replication.experiments.copy_task.numbers import ORDER, resolve
+from replication.experiments.copy_task.run import new_model, task_of
+from replication.experiments.copy_task.task import TASKS
 
 EXACT = ("softmax", "linear")
+REMEMBERING = [name for name in trained() if mechanism(name).memory]
 
 
 def model_of(setting, attention, **overrides):
@@ -15,7 +19,7 @@ def model_of(setting, attention, **overrides):
     sizes = {"d_model": 24, "n_heads": 3, "n_layers": 2, "d_ff": 20, "lengths": 70} | overrides
     experiment = resolve(setting, "smoke", attentions=attention, seeds=1, batch_size=3, **sizes)
     (run,) = experiment.runs()
-    inputs = TASKS[setting](run.length, run.symbols).batch("train", 0, 0, 3).inputs
+    inputs = task_of(run).batch("train", 0, 0, 3).inputs
     return new_model(run).double().eval(), inputs
 
 
@@ -28,7 +32,7 @@ def test_the_papers_model_has_as_many_parameters_as_the_authors():
 
 @pytest.mark.parametrize("setting", TASKS)
 def test_all_mechanisms_start_from_the_same_weights(setting):
-    models = {name: model_of(setting, name)[0] for name in ("softmax", "linear", "lsh")}
+    models = {name: model_of(setting, name)[0] for name in ORDER}
     softmax, linear, lsh = (dict(m.named_parameters()) for m in models.values())
     assert softmax.keys() == linear.keys() == lsh.keys()
     for name, weights in softmax.items():
@@ -68,7 +72,7 @@ def test_the_decoder_sees_all_of_the_source(attention):
         assert not torch.allclose(model(changed, tokens)[:, 0], before[:, 0])
 
 
-@pytest.mark.parametrize("attention", [*EXACT, "softmax-textbook"])
+@pytest.mark.parametrize("attention", REMEMBERING)
 @pytest.mark.parametrize("setting", TASKS)
 def test_steps_with_a_memory_equal_the_full_forward(setting, attention):
     model, (*source, tokens) = model_of(setting, attention)
@@ -110,7 +114,9 @@ def test_cross_patterns_cover_the_source():
 
 def test_lsh_has_no_memory_and_says_so():
     model, _ = model_of("paper", "lsh")
-    with pytest.raises(ValueError, match=r'"lsh" attention sorts the whole sequence.*full forward'):
+    with pytest.raises(
+        ValueError, match=r'"lsh" attention needs the whole sequence.*full forward.*linear'
+    ):
         model.begin(1, 10)
 
 
@@ -119,6 +125,41 @@ def test_lsh_hashes_anew_in_training_and_alike_in_evaluation():
     assert torch.equal(model(tokens), model(tokens))
     model.train()
     assert not torch.equal(model(tokens), model(tokens))
+
+
+class Gains(torch.nn.Module):
+    """A mechanism's own parameters: one gain a head."""
+
+    def __init__(self, n_heads, size, length):
+        super().__init__()
+        self.gains = torch.nn.Parameter(torch.randn(n_heads, 1, 1))
+        self.sizes = n_heads, size, length
+
+
+def gained(Q, K, V, *, causal=False, key_lengths=None, own):
+    return own.gains * mechanism("linear")(Q, K, V, causal=causal, key_lengths=key_lengths)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """A mechanism that owns parameters, known for the length of a test."""
+    card = replace(mechanism("linear"), name="toy", attend=gained, parameters=Gains, memory=None)
+    monkeypatch.setitem(mechanisms(), "toy", card)
+
+
+@pytest.mark.parametrize("setting", TASKS)
+def test_a_mechanism_may_own_parameters_and_all_others_start_alike(toy, setting):
+    model, inputs = model_of(setting, "toy")
+    plain, _ = model_of(setting, "linear")
+    own = {name: value for name, value in model.named_parameters() if "own" in name}
+    assert len(own) == 2 * (1 if setting == "paper" else 3)
+    for name, value in plain.named_parameters():
+        assert torch.equal(value, model.get_parameter(name)), name
+    firsts = [value.flatten()[0].item() for value in own.values()]
+    assert len(set(firsts)) == len(firsts), "layers drew the same numbers"
+    assert model.layers[0].attention.own["own"].sizes == (3, 8, 70)
+    model(*inputs).square().sum().backward()
+    assert all((value.grad != 0).any() for value in own.values())
 
 
 def test_too_long_a_sequence_is_refused():

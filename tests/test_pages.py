@@ -1,6 +1,8 @@
 """Where things stand on a page: nothing is torn, cut off, or behind what should follow it."""
 
 import io
+import re
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -9,7 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 from test_exporter import flat
 
+from replication.report import pages
 from replication.report.exporter import HTMLExporter, PDFExporter
+from replication.workflow.notebooks import NOTEBOOKS
 
 
 def bare(*cells) -> nbformat.NotebookNode:
@@ -43,13 +47,13 @@ def figure(folder: Path) -> nbformat.NotebookNode:
     return shown("figure", {"image/png": ""}, alt="Nothing.", file=f"{folder}/fig-x", width_in=6)
 
 
-def pages(*cells) -> list[str]:
+def pdf_pages(*cells) -> list[str]:
     pdf = PDFExporter().from_notebook_node(bare(*cells))[0]
     return [flat(page.extract_text()) for page in pypdf.PdfReader(io.BytesIO(pdf)).pages]
 
 
 def test_rows_of_tables_do_not_break_nor_leave_their_caption():
-    found = pages(prose("Text. " * 680), table(8))  # room for a caption and half a row
+    found = pdf_pages(prose("Text. " * 680), table(8))  # room for a caption and half a row
     page_of = {i: next(text for text in found if f"first{i} " in text) for i in range(8)}
     assert len(set(page_of.values())) > 1
     assert all(f"last{i}" in page for i, page in page_of.items())
@@ -59,18 +63,18 @@ def test_rows_of_tables_do_not_break_nor_leave_their_caption():
 @pytest.mark.parametrize("kind", ["figure", "table"])
 def test_what_is_shown_stands_between_the_title_and_the_references(kind, tmp_path):
     cell = figure(tmp_path) if kind == "figure" else table(2)
-    (page,) = pages(prose("Text. " * 100), cell)
+    (page,) = pdf_pages(prose("Text. " * 100), cell)
     places = [page.index(words) for words in ("Bare One", f"A {kind} for all", "References")]
     assert places == sorted(places)
 
 
 def test_the_appendix_needs_no_page_of_its_own():
-    (page,) = pages(prose("# A\n\nText."), prose("# More", "appendix"))
+    (page,) = pdf_pages(prose("# A\n\nText."), prose("# More", "appendix"))
     assert page.index("References") < page.index("A More")
 
 
 def test_an_apostrophe_after_a_digit_is_no_prime():
-    assert "C1\u2019s rule in the 1990\u2019s" in pages(prose("C1's rule in the 1990's"))[0]
+    assert "C1\u2019s rule in the 1990\u2019s" in pdf_pages(prose("C1's rule in the 1990's"))[0]
 
 
 def test_lines_do_not_end_between_a_number_and_its_sign():
@@ -78,3 +82,41 @@ def test_lines_do_not_end_between_a_number_and_its_sign():
     page, _ = HTMLExporter().from_notebook_node(bare(prose(text)))
     assert "95\u00a0%, N\u00a0=\u00a064, 2.5\u00a0× or" in page
     assert "</math>\u00a0=\u00a02; a % b" in page
+
+
+# Pages of notebooks -------------------------------------------------------------------------
+
+BOOKS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda path: path.stem)
+def test_the_page_of_a_notebook_stands_alone_and_leads_somewhere(book, tmp_path):
+    shutil.copy(book, tmp_path)
+    page = pages.write(tmp_path / book.name).read_text()
+    assert re.search(r"<title>\s*[A-Z]", page)
+    assert not re.search(r'<script|@import|url\(|(src|<link[^>]* href)="(?!data:)', page)
+    assert "<details><summary>Code</summary>" in page
+    pictures = re.findall(r"<img[^>]*>", page)
+    assert all(re.search(r'alt="[^"]{20}', picture) for picture in pictures)
+    prose = re.sub(r"(?s)<(pre|style|annotation).*?</\1>", "", page)
+    assert not re.search(r"\$[^$<]*\\|\\(tag|begin)\{", prose), "TeX that nobody has set"
+    known = {f"{other.stem}.html" for other in BOOKS}
+    for link in set(re.findall(r'<a href="(?!\w+:|#)([^"#]+)', prose)):
+        assert link in known or (tmp_path / link).resolve().exists(), link
+
+
+def test_equations_of_a_page_keep_their_numbers():
+    book = {"cells": [{"cell_type": "markdown", "source": ["# T\n", r"$$x^2 \tag{12}$$"]}]}
+    page = pages.page_of(book, Path())
+    assert '<math display="block"' in page
+    assert "(12)" in re.sub(r"(?s)<annotation.*?</annotation>", "", page)
+
+
+def test_an_index_names_and_links_all_pages(tmp_path):
+    (tmp_path / "01_a.html").write_text("<title>Sums &amp; more</title>")
+    (tmp_path / "report.html").write_text("<title>The report</title>")
+    (tmp_path / "report.pdf").touch()
+    page = pages.write_index(tmp_path, "All of it").read_text()
+    assert re.search(r'<a href="01_a.html">Sums\s+&amp;\s+more</a>', page)
+    assert '<a href="report.pdf">PDF</a>' in page
+    assert "index.html" not in pages.write_index(tmp_path, "All of it").read_text()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from readme_cases import ROOT, blocks, commands, links
 
-from replication import cli, notebooks
+from replication import cli
+from replication.workflow import notebooks
 
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FOUND = {
@@ -40,7 +41,7 @@ def test_papermill_gets_parameters_that_the_notebook_has():
     book = ROOT / next(word for word in words if word.endswith(".ipynb"))
     given = {words[i + 1] for i, word in enumerate(words) if word == "-p" and i > 2}
     assert given
-    assert given <= set(notebooks.accepts(book))
+    assert given <= set(notebooks.parameters(book))
 
 
 @pytest.mark.parametrize("block", blocks("python"))
@@ -51,3 +52,15 @@ def test_the_python_runs(block):
 @pytest.mark.parametrize("link", links())
 def test_links_lead_somewhere(link):
     assert (ROOT / Path(link)).exists()
+
+
+def test_every_room_is_in_the_tree_and_no_other():
+    tree = next(block for block in re.findall(r"^```\n(.*?)^```$", TEXT, re.M | re.S)
+                if "the instruments" in block)  # fmt: skip
+    told = {word for line in tree.splitlines() if line.startswith("  ")
+            for word in re.findall(r"(\w+)(?:\.py|/)", line[:24])}  # fmt: skip
+    rooms = {path.stem for path in (ROOT / "replication").iterdir() if path.suffix in ("", ".py")}
+    assert told == {room for room in rooms if not room.startswith("__")}
+
+
+TEXT = (ROOT / "README.md").read_text()

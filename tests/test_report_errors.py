@@ -11,34 +11,34 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbconvert.exporters import get_exporter
-from report_cases import FACTS, WRONG, executed, markdown, short
+from report_cases import FACTS, WRONG, markdown, short
 
-from replication import notebooks
 from replication.report import build, pandoc
 from replication.report.exporter import HTMLExporter, LatexExporter, PDFExporter
-from replication.report.manuscript import ReportError
+from replication.report.pandoc import ReportError
+from replication.store import StoreError
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    return executed(short(), tmp_path_factory.mktemp("report"))
+def part(book):
+    return short(book)
 
 
-def test_the_notebook_before_it_is_spoilt_is_in_order(book):
-    assert "<h1" in HTMLExporter().from_notebook_node(book)[0]
+def test_the_notebook_before_it_is_spoilt_is_in_order(part):
+    assert "<h1" in HTMLExporter().from_notebook_node(part)[0]
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_is_wrong_stops_the_build_and_is_named(book, kind):
+def test_what_is_wrong_stops_the_build_and_is_named(part, kind):
     change, words = WRONG[kind]
-    bad = copy.deepcopy(book)
+    bad = copy.deepcopy(part)
     change(bad)
     with pytest.raises(ReportError, match=re.escape(words)):
         HTMLExporter().from_notebook_node(bad)
 
 
-def test_an_error_names_the_cell_and_every_other_one(book):
-    bad = copy.deepcopy(book)
+def test_an_error_names_the_cell_and_every_other_one(part):
+    bad = copy.deepcopy(part)
     for text in ("It takes nan ms.", "a <b>word</b>", "It takes inf ms."):
         markdown(text)(bad)
     last = len(bad.cells)
@@ -49,8 +49,8 @@ def test_an_error_names_the_cell_and_every_other_one(book):
     ]
 
 
-def test_a_sign_that_no_font_has_stops_the_pdf(book):
-    bad = copy.deepcopy(book)
+def test_a_sign_that_no_font_has_stops_the_pdf(part):
+    bad = copy.deepcopy(part)
     markdown("A sign: 漢.")(bad)
     with pytest.raises(ReportError, match="漢"):
         PDFExporter().from_notebook_node(bad)
@@ -86,13 +86,13 @@ def nbconvert(folder, to, book, **variables):
     assert run.returncode == 0, run.stderr
 
 
-def test_nbconvert_writes_the_report(book, tmp_path):
-    nbconvert(tmp_path, "replication_pdf", book)
-    assert (tmp_path / "report.pdf").read_bytes() == PDFExporter().from_notebook_node(book)[0]
+def test_nbconvert_writes_the_report(part, tmp_path):
+    nbconvert(tmp_path, "replication_pdf", part)
+    assert (tmp_path / "report.pdf").read_bytes() == PDFExporter().from_notebook_node(part)[0]
 
 
-def test_nbconvert_s_own_latex_finds_pandoc_where_the_environment_is_active(book, tmp_path):
-    nbconvert(tmp_path, "latex", book, PATH=str(Path(sys.executable).parent))
+def test_nbconvert_s_own_latex_finds_pandoc_where_the_environment_is_active(part, tmp_path):
+    nbconvert(tmp_path, "latex", part, PATH=str(Path(sys.executable).parent))
     assert r"\begin{document}" in (tmp_path / "report.tex").read_text()
 
 
@@ -100,12 +100,14 @@ def test_nbconvert_s_own_latex_finds_pandoc_where_the_environment_is_active(book
 def workshop(tmp_path, monkeypatch):
     """A folder in which reports of one's own are built."""
     monkeypatch.setattr(build, "NOTEBOOK", tmp_path / "report.ipynb")
-    monkeypatch.setattr(notebooks, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
 
     def write(text):
         cells = [
             nbformat.v4.new_code_cell('profile = ""', metadata={"tags": ["parameters"]}),
-            nbformat.v4.new_code_cell(f"from IPython.display import Markdown\nMarkdown({text})"),
+            nbformat.v4.new_code_cell("from replication.report import prose"),
+            nbformat.v4.new_markdown_cell(text),
+            nbformat.v4.new_code_cell('prose.fill("report.ipynb", globals())'),
         ]
         facts = {"report": FACTS, "language_info": {"name": "python"}}
         book = nbformat.v4.new_notebook(cells=cells, metadata=facts)
@@ -116,15 +118,25 @@ def workshop(tmp_path, monkeypatch):
 
 
 def test_build_writes_pdf_and_page_of_a_profile(workshop):
-    folder = workshop('f"Profile {profile}."')
-    assert build.build("smoke", folder) == [folder / "report.pdf", folder / "report.html"]
+    folder = workshop("Profile {{ profile }}.") / "build" / "smoke"
+    assert build.build("smoke") == [folder / "report.pdf", folder / "report.html"]
     assert (folder / "report.pdf").read_bytes().startswith(b"%PDF-1.7")
     assert "Profile smoke." in (folder / "report.html").read_text()
+    shown = nbformat.read(folder / "report.ipynb", 4)
+    assert "Profile smoke." in [cell.source for cell in shown.cells]
 
 
-def test_build_leaves_an_earlier_report_when_it_fails(workshop):
-    folder = workshop('"It takes nan ms."')
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("It takes nan ms.", ReportError, '"nan" in "It takes nan ms."'),
+        ("It takes {{ time }} ms.", StoreError, "cell 3: {{ time }}: 'time' is undefined"),
+    ],
+)
+def test_build_leaves_an_earlier_report_when_it_fails(workshop, text, error, said):
+    folder = workshop(text) / "build" / "smoke"
+    folder.mkdir(parents=True)
     (folder / "report.pdf").write_bytes(b"earlier")
-    with pytest.raises(ReportError, match="nan"):
-        build.build("smoke", folder)
+    with pytest.raises(error, match=re.escape(said)):
+        build.build("smoke")
     assert (folder / "report.pdf").read_bytes() == b"earlier"

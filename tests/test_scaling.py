@@ -1,98 +1,260 @@
-"""The benchmark on disk: it goes on after anything, and notebooks use what it saved if they may."""
+"""The scaling benchmark: a run is a unit, measured once, added to, never mixed."""
 
+import argparse
 import json
-import os
 import shutil
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
 
-import pandas as pd
 import pytest
 import torch
 
-from replication import measure, results, sources
-from replication.benchmark import CELL
-from replication.results import ResultsError
-from replication.scaling import apart, finished, is_stale, load_scaling, obtain, run_scaling
-from replication.scaling_config import resolve
+from replication import measure, store
+from replication.experiments.scaling import EXPERIMENT, run, tables
+from replication.experiments.scaling.contenders import (
+    Group,
+    code_of,
+    contenders,
+    kinds,
+    layer_calls,
+    obstacle,
+)
+from replication.experiments.scaling.numbers import PROFILES_OWN, Scaling, reasons, resolve
+from replication.measure.rounds import TooBusyError
+from replication.stats import measured_crossover
+from replication.store import StoreError
 
-TINY = {"contenders": "linear, softmax", "lengths": [8], "seconds": 2, "threads": 1}
+CPU = torch.device("cpu")
+TINY = {"contenders": "linear, softmax", "lengths": "8, 16, 64", "other_lengths": [],
+        "thread_lengths": [], "seconds": 20, "model_lengths": "8, 16, 32"}  # fmt: skip
+SMALL = resolve("smoke", **TINY)
 
 
-# From a notebook ---------------------------------------------------------------------------
+def layer(N, head_dim=8, batch=2, heads=2, causal=True, direction="training") -> Group:
+    return Group("layer", direction, causal, "thread", heads, head_dim, "float32", N, batch)
+
+
+# What is measured --------------------------------------------------------------------------
+
+
+def test_the_first_kind_is_what_the_claims_are_about():
+    for profile in ("quick", "reference"):
+        first = kinds(resolve(profile))[0]
+        assert {(g.subject, g.direction, g.causal, g.clock) for g in first} == {
+            ("layer", "training", True, "thread")
+        }
+        assert [g.N for g in first] == list(resolve(profile).lengths)
+        assert first[-1].batch == 1
+
+
+def test_textbook_softmax_has_lengths_enough_for_an_exponent():
+    for profile, fewest in (("quick", 3), ("reference", 4)):
+        s = resolve(profile)
+        names = [g.N for g in kinds(s)[0] if "softmax-textbook" in contenders(s, g)]
+        assert len(names) >= fewest
+    assert names[-1] == 4096
+
+
+def test_all_threads_and_other_settings_are_kinds_of_their_own():
+    found = {(g[0].subject, g[0].direction, g[0].causal, g[0].clock)
+             for g in kinds(resolve("reference"))}  # fmt: skip
+    assert ("layer", "training", True, "wall") in found
+    assert {("layer", "forward", True, "thread"), ("layer", "training", False, "thread"),
+            ("earlier", "step", True, "thread")} <= found  # fmt: skip
+    several = kinds(resolve("quick", threads=2))
+    assert {groups[0].clock for groups in several} == {"wall"}
+
+
+def test_what_needs_more_memory_than_is_free_says_so():
+    assert obstacle("softmax-textbook", layer(8192, 64, 1, 8), 1e9).startswith("memory: up to ")
+    assert obstacle("softmax", layer(8192, 64, 1, 8), 1e9) == ""
+
+
+@pytest.mark.parametrize("profile", PROFILES_OWN)
+def test_every_number_of_a_profile_has_a_reason(profile):
+    named = {row["name"] for row in reasons(profile) if row["reason"]}
+    assert named == set(Scaling.__dataclass_fields__) - {"profile"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lengths": 64}, "one length shows no growth"),
+        ({"contenders": "magic"}, "contenders='magic' is unknown"),
+        ({"seconds": 0}, "seconds=0.0 must be positive"),
+        ({"threads": 100000}, "are too many for this machine"),
+        ({"threads": 0}, "threads=0 is too small"),
+        ({"lengths": "0, 8"}, "N=0 is too small"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        resolve("smoke", **wrong)
+
+
+def test_a_unit_is_stale_with_its_own_mechanisms_alone():
+    sources = {name: store.code_hash(*code_of([name])) for name in ("linear", "lsh-1", "lsh-4")}
+    assert len(set(sources.values())) == 3
+    ours, more = (run.units_of(resolve("smoke", **TINY | {"contenders": c}))[0].source
+                  for c in ("linear, softmax", "linear, softmax, lsh-1"))  # fmt: skip
+    assert ours != more
+    assert ours == run.units_of(resolve("smoke", **TINY | {"heads": 4}))[0].source
+
+
+# Measuring ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A finished run, measured by a process that this one started."""
     folder = tmp_path_factory.mktemp("scaling")
-    obtain(folder, "smoke", **TINY)
+    run.ensure(SMALL, folder)
     return folder
 
 
-def with_facts(folder, **changed) -> None:
-    """The same rows, as if they had come about otherwise."""
-    file = folder / "scaling_plan.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+@pytest.fixture
+def copy(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_rows_have_what_the_estimates_take_and_what_else_the_machine_did(folder):
+    found = run.ensure(SMALL, folder, "saved")
+    rows = found.layer
+    assert set(run.COLUMNS) <= set(found.rows)
+    assert (rows[["time_ms", "peak_bytes", "cpu_ms", "wall_ms"]] > 0).all(axis=None)
+    assert rows.groupby(["contender", "N"]).size().eq(SMALL.repeats).all()
+    assert measured_crossover(rows, "linear", "softmax").shortest == 8
+    assert found.facts["gemm_flops_per_s"] > 0
+    assert set(found.measured.subject) == {"layer", "earlier"}
+    assert "Milliseconds a sample, of 1 runs" in tables.summary(found)
 
 
 def test_a_process_of_its_own_has_the_allocator_s_settings_and_says_so(folder):
-    found = obtain(folder, "smoke", "saved")
-    assert found.facts["machine"]["allocator"] == found.facts["allocator"] == measure.ALLOCATOR
-    assert found.facts["threads"] == 1
-    assert finished(found.plan)
-    assert set(found.rows["N"]) == {8, 16}  # 16 are the models'
-    assert found.facts["source"] == sources.hash_of("benchmark")
+    facts = run.ensure(SMALL, folder, "saved").facts
+    assert facts["machine"]["allocator"] == measure.ALLOCATOR
+    assert facts["is_current"]
 
 
-def test_finished_rows_of_the_present_source_are_used_and_not_measured_again(folder, monkeypatch):
-    monkeypatch.setattr(apart, "_measure", lambda *_: pytest.fail("measured again"))
-    assert len(obtain(folder, "smoke", **TINY).rows) > 0
+def test_smoke_decides_nothing(folder):
+    found = run.ensure(SMALL, folder, "saved")
+    verdict = tables.faster(found, "softmax", 8)
+    assert (verdict.outcome, verdict.evidence) == ("inconclusive on this hardware", run.SMOKE)
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Measured in this process, by a run that takes no time; ``made`` says which."""
+    made, state = [], {}
+
+    def measured(scaling, i, seconds, _):
+        made.append(i)
+        if "raise" in state:
+            raise state["raise"]
+        return store.Result(state["rows"].assign(run=i), state["facts"])
+
+    @contextmanager
+    def processes(*_):
+        class Pool:
+            def submit(self, call, *arguments):
+                class Job:
+                    result = staticmethod(lambda: call(*arguments))
+
+                return Job
+
+        yield Pool()
+
+    monkeypatch.setattr(measure, "processes", processes)
+    monkeypatch.setattr(run, "measure_run", measured)
+    state["made"] = made
+    return state
+
+
+def test_missing_runs_are_added_as_many_as_asked_for(folder, tmp_path, inline):
+    kept = run.ensure(SMALL, folder, "saved")
+    inline |= {"rows": kept.rows, "facts": {"machine": kept.facts["machine"]}}
+    three = replace(SMALL, runs=3)
+    assert run.ensure(three, tmp_path, add=1).runs == 1
+    assert run.ensure(three, tmp_path, add=1).runs == 2
+    assert run.ensure(three, tmp_path).runs == 3
+    assert run.ensure(three, tmp_path).runs == 3
+    assert inline["made"] == [0, 1, 2]
+    run.ensure(three, tmp_path, "fresh")
+    assert inline["made"] == [0, 1, 2] * 2
+
+
+def test_a_busy_machine_leaves_the_last_good_unit(copy, inline):
+    unit = run.units_of(SMALL)[0]
+    before = unit.path(copy).read_bytes()
+    inline["raise"] = TooBusyError("No answer, this machine is too busy to measure on.")
+    with pytest.raises(TooBusyError, match="too busy"):
+        run.in_own_process(unit, copy)
+    assert unit.path(copy).read_bytes() == before
+
+
+def test_a_process_that_the_system_kills_is_told(tmp_path, inline):
+    inline["raise"] = BrokenProcessPool("killed")
+    with pytest.raises(StoreError, match=r"killed the process of scaling run-0.*shorter lengths"):
+        run.ensure(SMALL, tmp_path)
+
+
+def test_damage_is_told_with_what_mends_it(copy):
+    (path,) = (copy / "scaling").glob("run-0-*.csv")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(StoreError, match=r"is damaged.*\n    replication run scaling"):
+        run.ensure(SMALL, copy, "saved")
+
+
+def test_rows_of_different_machines_are_not_compared(folder):
+    (kept,) = [store.load(unit, folder) for unit in run.units_of(SMALL)]
+    other = json.loads(json.dumps(kept.facts))
+    other["machine"] |= {"processor": "Abacus 3", "threads": 8}
+    with pytest.raises(StoreError, match=r"different machines: .*Abacus 3 \(cpu, 8 threads\)"):
+        run.evidence([kept, kept._replace(facts=other)])
+
+
+def test_other_numbers_are_other_units(folder):
+    units, others = (run.units_of(resolve("smoke", **TINY | more))
+                     for more in ({}, {"tokens": 128}))  # fmt: skip
+    assert not {unit.id for unit in units} & {unit.id for unit in others}
+    with pytest.raises(StoreError, match=r"No results at .*\n    replication run scaling"):
+        run.ensure(resolve("smoke", **TINY | {"tokens": 128}), folder, "saved")
+
+
+def test_calls_of_a_kind_make_one_sequence_s_rows():
+    groups = [layer(8), layer(16, batch=1)]
+    rows, outcome, _ = run.measure_kind(SMALL, groups, 1, 20.0, CPU)
+    assert outcome.state == "measured"
+    assert set(rows["batch"]) == {1, 2}
+    assert rows["peak_bytes"].isna().all(), "bytes are counted in the first run alone"
+    assert set(layer_calls(["linear"], groups[0], CPU)) == {"linear"}
+
+
+# As a user types it ------------------------------------------------------------------------
+
+
+def typed(*words: str) -> int:
+    """As the command, but errors come out."""
+    (command,), parser = EXPERIMENT.commands, argparse.ArgumentParser()
+    command.arguments(parser)
+    return command.run(parser.parse_args(words))
 
 
 @pytest.mark.parametrize(
-    ("changed", "asked", "again"),
+    ("words", "said"),
     [
-        ({"source": "another"}, TINY, True),
-        ({}, TINY | {"lengths": [16]}, False),
-        ({}, TINY | {"threads": 2}, False),
+        (["--profile", "huge"], "profile='huge' is unknown"),
+        (["--contenders", ""], "contenders is empty"),
+        (["--lengths=-4,8"], "N=-4 is too small"),
+        (["--lengths", "64"], "one length shows no growth"),
+        (["--threads", "0"], "threads=0 is too small"),
+        (["--out", ""], "--out '' names no folder"),
     ],
 )
-def test_stale_rows_are_measured_again_and_others_are_left_to_the_process_to_judge(
-    folder, monkeypatch, changed, asked, again
-):
-    before = (folder / "scaling_plan.json").read_text()
-    words = []
-    monkeypatch.setattr(apart, "_measure", lambda _, typed: words.extend(typed))
-    with_facts(folder, **changed)
-    try:
-        obtain(folder, "smoke", **asked)
-    finally:
-        (folder / "scaling_plan.json").write_text(before)
-    assert ("--again" in words) == again
-    assert words[:4] == ["--profile", "smoke", "--out", str(folder)]
-    assert words[words.index("--contenders") + 1] == "linear,softmax"
-
-
-def test_what_the_process_says_is_told(folder):
-    with pytest.raises(ResultsError, match=r"another config.*rows fresh"):
-        obtain(folder, "smoke", **TINY | {"lengths": [16]})
-
-
-def test_saved_rows_are_used_whatever_their_source_but_not_for_other_questions(folder):
-    before = (folder / "scaling_plan.json").read_text()
-    with_facts(folder, source="another")
-    try:
-        assert is_stale(obtain(folder, "smoke", "saved", **TINY).facts)
-    finally:
-        (folder / "scaling_plan.json").write_text(before)
-    with pytest.raises(ResultsError, match="another lengths than"):
-        obtain(folder, "smoke", "saved", lengths=[8, 16])
-    with pytest.raises(ResultsError, match="another threads than"):
-        obtain(folder, "smoke", "saved", threads=7)
-
-
-def test_without_rows_saved_says_how_to_get_some(tmp_path):
-    with pytest.raises(ResultsError, match=r"Measure them with\n    replication bench scaling"):
-        obtain(tmp_path, "smoke", "saved")
+def test_a_wrong_command_is_explained_before_anything_runs(words, said):
+    with pytest.raises(ValueError, match=said):
+        typed(*words)
 
 
 @pytest.mark.parametrize(
@@ -101,122 +263,9 @@ def test_without_rows_saved_says_how_to_get_some(tmp_path):
         ({"rows": "stale"}, "rows='stale' is unknown"),
         ({"profile": "huge"}, "profile='huge' is unknown"),
         ({"contenders": ["magic"]}, "contenders='magic' is unknown"),
-        ({"device": "abacus"}, "device='abacus' cannot be used"),
+        ({"add": -1}, "add=-1 is too small"),
     ],
 )
-def test_what_cannot_be_measured_is_told_before_a_process_starts(
-    tmp_path, monkeypatch, wrong, said
-):
-    monkeypatch.setattr(apart, "_measure", lambda *_: pytest.fail("started"))
+def test_wrong_parameters_of_the_notebook_are_told_before_it_runs(wrong, said):
     with pytest.raises(ValueError, match=said):
-        obtain(tmp_path, **{"profile": "smoke"} | wrong)
-
-
-@pytest.mark.parametrize("way", ["auto", "fresh"])
-def test_rows_that_were_deleted_and_files_that_are_damaged_are_measured_anew(folder, tmp_path, way):
-    here = tmp_path / "run"
-    shutil.copytree(folder, here)
-    (here / "scaling.csv").unlink()
-    if way == "fresh":
-        for name in ("scaling_plan.csv", "scaling_plan.json"):
-            (here / name).write_bytes(b"\xff damaged")
-    found = obtain(here, "smoke", way, **TINY)
-    assert finished(found.plan)
-    assert set(found.rows["N"]) == {8, 16}
-
-
-# On disk -----------------------------------------------------------------------------------
-
-CPU = torch.device("cpu")
-LENGTHS = {"lengths": "8, 16, 65536", "directions": "forward", "causal": [True]}
-SMALL = resolve("smoke", models=[], contenders="linear, softmax", **LENGTHS)
-MEMORY = 2e7  # too little for the longest
-FINISH = ("finished", "measured_seconds", "gemm_flops_per_s")
-
-
-@pytest.fixture
-def run(tmp_path):
-    run_scaling(SMALL, tmp_path, CPU, memory_bytes=MEMORY)
-    return tmp_path
-
-
-def files(folder) -> dict:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".lock"}
-
-
-def at(rows, N) -> pd.DataFrame:
-    return rows[rows["N"] == N].reset_index(drop=True)
-
-
-def broken_off(folder, N) -> None:
-    """As if the run had ended before it measured this length."""
-    plan = load_scaling(folder).plan
-    plan.loc[plan["N"] == N, "status"] = "planned"
-    plan.to_csv(folder / "scaling_plan.csv", index=False)
-
-
-def test_rows_that_were_deleted_are_measured_again(run):
-    before = load_scaling(run)
-    assert set(before.plan["status"]) > {"skipped"}
-    for name in ("scaling.csv", "scaling.json"):
-        (run / name).unlink()
-    after = run_scaling(SMALL, run, CPU)
-    assert set(after.rows[[*CELL]].itertuples(index=False)) == set(
-        before.rows[[*CELL]].itertuples(index=False)
-    )
-    pd.testing.assert_frame_equal(at(after.rows, 65536), at(before.rows, 65536))
-    assert finished(after.plan)
-    assert len(after.facts["sessions"]) == 2
-
-
-def test_a_cell_that_lost_its_rows_is_measured_again_with_those_it_is_compared_to(run):
-    before = load_scaling(run)
-    lost = (before.rows["N"] == 8) & (before.rows["contender"] == "softmax")
-    before.rows[~lost].to_csv(run / "scaling.csv", index=False)
-    after = run_scaling(SMALL, run, CPU)
-    for N in (16, 65536):
-        pd.testing.assert_frame_equal(at(after.rows, N), at(before.rows, N))
-    new = at(after.rows, 8)
-    assert set(new["contender"]) == {"linear", "softmax"}
-    old = at(before.rows, 8)
-    assert not set(new["time_ms"]) & set(old["time_ms"])
-    assert not after.rows.duplicated([*CELL, "round"]).any()
-
-
-def test_again_forgets_what_is_finished_and_goes_on_with_what_was_broken_off(run):
-    first = load_scaling(run)
-    broken_off(run, 8)
-    second = run_scaling(SMALL, run, CPU, again=True)
-    pd.testing.assert_frame_equal(at(second.rows, 16), at(first.rows, 16))
-    assert not set(at(second.rows, 8)["time_ms"]) & set(at(first.rows, 8)["time_ms"])
-    third = run_scaling(SMALL, run, CPU, again=True, memory_bytes=MEMORY)
-    assert not set(at(third.rows, 16)["time_ms"]) & set(at(second.rows, 16)["time_ms"])
-    broken_off(run, 8)
-    with_facts(run, source="another")
-    fourth = run_scaling(SMALL, run, CPU, again=True, memory_bytes=MEMORY)
-    assert not is_stale(fourth.facts)
-    assert not set(at(fourth.rows, 16)["time_ms"]) & set(at(third.rows, 16)["time_ms"])
-
-
-def test_a_run_that_cannot_begin_leaves_the_earlier_one(run):
-    before = files(run)
-    with pytest.raises(ValueError, match="nothing can be measured"):
-        run_scaling(SMALL, run, CPU, again=True, memory_bytes=1.0)
-    assert files(run) == before
-
-
-def test_a_run_that_was_killed_after_its_last_group_is_brought_to_its_end(run):
-    before = load_scaling(run)
-    facts = {name: before.facts[name] for name in before.facts if name not in FINISH}
-    (run / "scaling_plan.json").write_text(json.dumps(facts))
-    after = run_scaling(SMALL, run, CPU)
-    assert after.facts.keys() == before.facts.keys()
-    pd.testing.assert_frame_equal(after.rows, before.rows)
-
-
-def test_two_do_not_measure_into_one_folder(run):
-    before = files(run)
-    with results.held(run, "scaling"), pytest.raises(ResultsError, match=str(os.getpid())) as said:
-        run_scaling(SMALL, run, CPU, again=True)
-    assert str(run) in str(said.value)
-    assert files(run) == before
+        EXPERIMENT.check(**{"profile": "smoke", "out": "", "threads": None} | wrong)

@@ -188,12 +188,58 @@ def test_a_failed_installation_shows_its_log_and_is_begun_again(bare):
         leftover.touch()
 
 
-def test_a_finished_venv_is_left_as_it_is_until_its_ingredients_change(bare):
-    venv, bootstrap = bare / ".venv", (sys.executable, "tools/bootstrap.py", "--need-gb", "1000000")
+@pytest.fixture
+def finished(bare):
+    """A project whose .venv is this one, as far as the bootstrap can see."""
+    venv = bare / ".venv"
     (venv / "bin").mkdir(parents=True)
-    (venv / "bin" / "python").symlink_to(sys.executable)
+    (venv / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (venv / "bin" / "python").chmod(0o755)
     show = "import bootstrap; print(*bootstrap.ingredients(), sep='\\n')"
     (venv / "ready").write_text(call(bare / "tools", sys.executable, "-c", show).stdout)
-    assert call(bare, *bootstrap).returncode == 0
-    (bare / "constraints.txt").write_text("")
-    assert "disk space" in call(bare, *bootstrap).stderr
+    return bare
+
+
+BOOTSTRAP = (sys.executable, "tools/bootstrap.py", "--need-gb", "1000000")
+"""It stops before it installs anything, saying that the disk is too small."""
+
+
+def test_a_finished_venv_is_left_as_it_is_until_its_ingredients_change(finished):
+    assert call(finished, *BOOTSTRAP).returncode == 0
+    (finished / "constraints.txt").write_text("")
+    assert "disk space" in call(finished, *BOOTSTRAP).stderr
+
+
+@pytest.mark.parametrize("lost", ["package", "file"])
+def test_a_venv_that_lacks_a_package_or_a_file_of_one_is_repaired(finished, tmp_path, lost):
+    """As if typst, or pandoc inside pypandoc, had been removed."""
+    path = finished / ".venv" / "bin" / "python"
+    hide = "import importlib.metadata as m, sys; exec(sys.argv.pop(1)); exec(sys.argv.pop(1))"
+    trick = {
+        "package": "old = m.distribution\ndef new(name):\n"
+        "    if name == 'typst': raise m.PackageNotFoundError(name)\n    return old(name)\n"
+        "m.distribution = new",
+        "file": "import pathlib\nold = pathlib.Path.exists\n"
+        "pathlib.Path.exists = lambda self: 'typst/' not in str(self) and old(self)",
+    }[lost]
+    (tmp_path / "trick.py").write_text(trick)
+    path.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] || exit 1\nshift; code="$1"; shift\n'
+        f'exec "{sys.executable}" -c "{hide}" "$(cat {tmp_path / "trick.py"})" "$code" "$@"\n'
+    )
+    assert "disk space" in call(finished, *BOOTSTRAP).stderr
+    show = "import bootstrap; print(*bootstrap.broken())"
+    assert call(finished / "tools", sys.executable, "-c", show).stdout.split() == ["typst"]
+
+
+def test_the_container_is_set_up_by_the_same_make_with_a_python_that_will_do():
+    """It cannot be built here: what it would run can be read."""
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    (image,) = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    python = re.fullmatch(r"python:([\d.]+)-slim", image).group(1)
+    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python)
+    assert "RUN make setup" in lines
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"setup", "lab"} <= targets
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert {".venv", "build"} <= set(ignored)

@@ -1,6 +1,9 @@
 """What a notebook shows: Markdown that JupyterLab reads too, and figures of the same bytes."""
 
+from functools import partial
+
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,9 +24,9 @@ def shown(function, *arguments, **named) -> list:
     return thing
 
 
-def table(frame, **named) -> list[str]:
+def table(frame) -> list[str]:
     """The lines of a table as Markdown."""
-    thing = shown(show.table, pd.DataFrame(frame), "tab-x", "A caption.", **named)
+    thing = shown(show.table, pd.DataFrame(frame), "tab-x", "A caption.")
     assert thing.metadata["report"] == {"kind": "table", "id": "tab-x", "caption": "A caption."}
     return thing.data["text/markdown"].splitlines()
 
@@ -37,16 +40,6 @@ def test_columns_of_numbers_stand_on_the_right():
     assert head == "| name | n | x | bold |"
     assert rules == "| :-- | --: | --: | --: |"
     assert rows == ["| a | 1 | 0.500 | **−3** |", "| b | 20 | 3.14 | – |"]
-
-
-def test_align_is_taken_as_given():
-    assert table({"a": [1], "b": [2]}, align="lc")[1] == "| :-- | :-: |"
-
-
-@pytest.mark.parametrize("align", ["l", "lrr", "lx"])
-def test_align_that_does_not_fit_is_rejected(align):
-    with pytest.raises(ValueError, match="does not fit the table tab-x of 2 columns"):
-        show.table(pd.DataFrame({"a": [1], "b": [2]}), "tab-x", "A caption.", align=align)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +60,6 @@ def test_align_that_does_not_fit_is_rejected(align):
 )
 def test_a_cell_is_written(value, text):
     assert table({"a": [value]})[2] == f"| {text} |"
-
-
-def test_index_is_shown_when_asked():
-    frame = pd.DataFrame({"x": [1]}, index=pd.Index(["row"], name="name"))
-    assert table(frame)[0] == "| x |"
-    assert table(frame, index=True)[0] == "| name | x |"
 
 
 def test_an_empty_table_is_rejected():
@@ -99,6 +86,47 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
         assert b"Date" not in one
 
 
+calls = []
+
+
+def points(y):
+    calls.append(y)
+    fig, ax = plt.subplots(figsize=(3, 2))
+    ax.scatter([1, 2], y)
+    return fig
+
+
+def draw_if_need_be(folder, y=(3, 4)):
+    """Whether it was drawn."""
+    calls.clear()
+    thing = shown(show.figure, partial(points, y), "fig-x", "A caption.", "Points.", folder)
+    assert thing.metadata["report"]["width_in"] == 3.0
+    return bool(calls)
+
+
+def test_a_figure_is_drawn_once_from_the_same_rows(tmp_path):
+    assert draw_if_need_be(tmp_path)
+    assert not draw_if_need_be(tmp_path)
+    assert draw_if_need_be(tmp_path, (3, 5))
+
+
+@pytest.mark.parametrize("form", ["svg", "pdf", "png"])
+def test_a_figure_that_is_lost_or_changed_is_drawn_anew(tmp_path, form):
+    draw_if_need_be(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    (tmp_path / f"fig-x.{form}").write_bytes(b"of other rows")
+    assert draw_if_need_be(tmp_path)
+    (tmp_path / f"fig-x.{form}").unlink()
+    assert draw_if_need_be(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_code_draws_anew(tmp_path, monkeypatch):
+    draw_if_need_be(tmp_path)
+    monkeypatch.setattr(show, "code_hash", lambda *_: "other")
+    assert draw_if_need_be(tmp_path)
+
+
 def test_a_figure_is_closed_and_says_where_it_is(tmp_path):
     thing = draw(tmp_path)
     assert plt.get_fignums() == []
@@ -114,7 +142,7 @@ def test_no_path_of_this_machine_is_kept_of_figures_in_the_repository(tmp_path, 
     assert facts["file"] == "figures/smoke/fig-x"
 
 
-# Listings and algorithms ---------------------------------------------------------------------
+# Listings ----------------------------------------------------------------------------------
 
 
 def test_a_listing_is_the_source_as_it_stands():
@@ -126,28 +154,26 @@ def test_a_listing_is_the_source_as_it_stands():
 
 
 def test_a_listing_may_be_a_text():
-    text = shown(show.listing, "a: 1\n", "lst-x", "A caption.", language="yaml")
-    assert text.data["text/markdown"] == "~~~~ yaml\na: 1\n~~~~"
+    text = shown(show.listing, "a = 1\n", "lst-x", "A caption.")
+    assert text.data["text/markdown"] == "~~~~ python\na = 1\n~~~~"
 
 
-def test_an_algorithm_is_numbered_and_indented():
-    lines = ["**for** $i$ **do**", "    $S$ ▷ state", "        deep"]
-    text = shown(show.algorithm, lines, "alg-x", "A caption.").data["text/markdown"]
-    assert text == "1. **for** $i$ **do**\n2. &emsp;$S$ ▷ state\n3. &emsp;&emsp;deep"
-
-
-def test_odd_indentation_is_rejected():
-    with pytest.raises(ValueError, match="Indent line 2 of alg-x by four blanks"):
-        show.algorithm(["a", "  b"], "alg-x", "A caption.")
+def test_a_listing_may_be_a_tagged_cell_of_a_notebook(tmp_path):
+    tagged = nbformat.v4.new_code_cell("x = 1\ny = 2", metadata={"tags": ["heart"]})
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("z = 3"), tagged])
+    nbformat.write(book, tmp_path / "a.ipynb")
+    assert show.tagged(tmp_path / "a.ipynb", "heart") == "x = 1\ny = 2"
+    with pytest.raises(ValueError, match="has 0 cells with the tag soul, not one"):
+        show.tagged(tmp_path / "a.ipynb", "soul")
 
 
 # All ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("id", ["x", "tab-x", "fig-X y", "alg-"])
+@pytest.mark.parametrize("id", ["x", "tab-x", "fig-X y", "lst-"])
 def test_a_wrong_id_is_rejected(id):
-    with pytest.raises(ValueError, match="Choose one such as alg-growth"):
-        show.algorithm(["a"], id, "A caption.")
+    with pytest.raises(ValueError, match="Choose one such as lst-growth"):
+        show.listing("a", id, "A caption.")
 
 
 def test_a_caption_and_an_alternative_text_are_needed(tmp_path):

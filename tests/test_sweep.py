@@ -1,15 +1,14 @@
 """A grid of points: planned, resumed after anything, collected into one tidy table."""
 
 import json
-import shutil
 import signal
 
 import pandas as pd
 import pytest
 from workflow_cases import (
     PLACE,
-    ROOT,
     TRIAL,
+    add_experiment,
     call,
     marked,
     new_project,
@@ -18,20 +17,24 @@ from workflow_cases import (
     write_notebook,
 )
 
-from replication import sweep
 from replication.cli import main
-from replication.notebooks import find
-from replication.results import ResultsError
+from replication.store import StoreError
+from replication.workflow import sweep
 
 
-@pytest.fixture
-def project(tmp_path):
-    return new_project(tmp_path / PLACE)
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    project = new_project(tmp_path_factory.mktemp("sweep") / PLACE)
+    add_experiment(project, "learn", "03_learn", "training", more="workers=workers")
+    return project
 
 
 @pytest.fixture
 def notebook(tmp_path):
     return write_notebook(tmp_path / "trial.ipynb", TRIAL, "1")
+
+
+# The plan -----------------------------------------------------------------------------------
 
 
 def test_points_are_all_combinations_and_named_after_their_values(notebook):
@@ -60,6 +63,8 @@ def test_the_same_command_means_the_same_folder(notebook):
         ({"out": ["x"]}, None, "out is set by the sweep itself"),
         ({"text": ["a", "b", "a"]}, None, "text holds 'a' twice"),
         ({"text": ["a"]}, "../elsewhere", "makes no folder"),
+        ({"text": ["a"]}, "", "makes no folder"),
+        ({"text": ["a"]}, "x" * 300, r"--name 'x{40}' makes no folder. Use 1 to 100 letters"),
     ],
 )
 def test_a_wrong_grid_is_explained(notebook, values, name, said):
@@ -67,23 +72,23 @@ def test_a_wrong_grid_is_explained(notebook, values, name, said):
         sweep.plan(notebook, values, name)
 
 
-def test_values_may_join_a_sweep_but_points_that_were_run_are_not_lost(notebook, tmp_path):
-    def grid(*texts):
-        return sweep.plan(notebook, {"text": list(texts)}, "mine")._replace(folder=tmp_path / "s")
-
-    sweep.save(grid("a", "b"))
-    sweep.save(grid("c"))  # nothing was run yet
-    sweep.save(grid("a", "b"))
-    done = tmp_path / "s" / f"{grid('a', 'b').jobs()[0].name}.done"
+def test_a_plan_says_what_is_done_and_how_long_the_rest_takes(notebook, tmp_path, monkeypatch):
+    """Values may join a sweep: points that were run are found by their names."""
+    monkeypatch.setattr(sweep, "SWEEPS", tmp_path)
+    first = sweep.plan(notebook, {"text": ["a", "b"]}, "s")
+    done = tmp_path / "s" / f"{first.jobs()[0].name}.done"
     done.parent.mkdir(parents=True)
     done.touch()
-    sweep.save(grid("a", "b", "c"))
-    assert sweep.load(tmp_path / "s") == grid("a", "b", "c")
-    with pytest.raises(ValueError, match=r"holds another sweep: trial\.ipynb"):
-        sweep.save(grid("b", "c"))
-    (tmp_path / "s" / "plan.json").write_text('{"notebook": ')
-    with pytest.raises(ResultsError, match=r"plan\.json cannot be read .*Delete it"):
-        sweep.save(grid("a", "b"))
+    done.with_suffix(".ipynb").write_text('{"metadata": {"papermill": {"duration": 90}}}')
+    more = sweep.plan(notebook, {"text": ["a", "b", "c"]}, "s")
+    sweep.save(more)
+    assert sweep.load(tmp_path / "s") == more
+    said = sweep._announce(more, ["b", "c"])
+    assert "1 are done, 2 are to be run." in said
+    assert "About 3.0 minutes one after the other, by 1 that ran." in said
+    done.with_suffix(".ipynb").unlink()
+    sweep.save(more)
+    assert not done.exists()
 
 
 def test_a_parameter_without_a_value_is_told(notebook, capsys):
@@ -91,107 +96,85 @@ def test_a_parameter_without_a_value_is_told(notebook, capsys):
     assert "number has no value" in capsys.readouterr().err
 
 
-def test_nothing_is_tried_where_it_may_not_be(tmp_path):
-    grid = sweep.plan(find("03"), {"seeds": [[0], [1]], "profile": ["smoke"]})
-    assert sweep.estimate(grid._replace(folder=tmp_path), may_try=False) is None
-    assert not list(tmp_path.iterdir())
+def test_all_is_checked_before_anything_runs_and_a_dry_run_leaves_nothing(project):
+    typed = ["sweep", "learn", "--profile", "smoke", "-p", "loud"]
+    assert "loud=0 cannot be heard" in call(project, *typed, "1", "0", code=2)
+    said = call(project, *typed, "1", "2", "--table", "lern", code=2)
+    assert "--table lern is unknown. 03_learn.ipynb makes learn." in said
+    said = call(project, *typed, "1", "2", "3", "--dry-run", "--cores", "2")
+    assert "0 are done, 3 are to be run." in said
+    assert not (project / "results").exists()
 
 
-NASTY = [
-    "; touch pwned #",
-    "$(touch pwned)`touch pwned`",
-    "a\nb: {c} 'd' \"e\" \\f %s {wildcards.job}",
-    "é 漢 🙂 | > pwned & true",
-]
+# The work -----------------------------------------------------------------------------------
+
+NASTY = (
+    "$(touch pwned)`touch pwned`; touch pwned #"
+    "a\nb: {c} 'd' \"e\" \\f %s {wildcards.job} é 漢 🙂 | > pwned & true"
+)
 
 
-def test_what_a_user_types_reaches_the_notebook_and_no_shell(project):
-    said = call(project, "sweep", "trial.ipynb", "-p", "text", *NASTY, "-p", "number", "2",
-                "--table", "rows", "--cores", "2", "--name", "nasty")  # fmt: skip
-    table = pd.read_csv(project / "results/sweeps/nasty/table.csv")
-    assert list(table.columns) == ["number", "text", "said", "length"]
-    assert table.text.tolist() == NASTY
-    assert table.said.tolist() == [text * 2 for text in NASTY]
-    assert not list(project.rglob("pwned*"))
-    assert "4 are to be run" in said
-    assert "how long it takes will show with the first point" in said
-    facts = json.loads((project / "results/sweeps/nasty/table.json").read_text())
-    assert (facts["planned"], facts["finished"], len(facts["points"])) == (4, 4, 4)
-    for name, point in facts["points"].items():
-        assert point["tables"] == [f"{name}/rows.csv"]
-        assert point["seconds"] > 0
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_sweep_that_is_stopped_goes_on_by_the_same_command(project, how):
-    typed = ["sweep", "trial.ipynb", "-p", "text", "a", "b", "-p", "patience", "100",
-             "--table", "rows", "--cores", "2", "--name", "mine"]  # fmt: skip
-    folder = project / "results/sweeps/mine"
-    child = start(project, *typed)
-    until(lambda: len(list(folder.glob("points/*/begun-*"))) == 2)
-    child.send_signal(how)
-    said = child.communicate()[1]
-    if how == signal.SIGKILL:
-        assert marked(folder), "nothing was left running, so this shows nothing"
-    else:
-        assert child.returncode == 130
-        assert "call the same command again" in said
-        assert not marked(folder)
-    assert "2 rows of 2 points" in call(project, *typed)
+def test_a_sweep_that_is_stopped_or_fails_resumes_and_no_shell_reads_what_is_typed(project):
+    """By Ctrl-C it ends all that it began; what a killed one has left, the next one ends."""
+    typed = ["sweep", "trial.ipynb", "-p", "broken", "false", "true", "-p", "text", NASTY,
+             "-p", "number", "2", "-p", "patience", "100", "--cores", "2",
+             "--name", "n"]  # fmt: skip
+    folder = project / "results/sweeps/n"
+    (project / "wait").touch()
+    for begun, how in ((2, signal.SIGINT), (4, signal.SIGKILL)):
+        child = start(project, *typed)
+        until(lambda begun=begun: len(list(folder.glob("points/*/begun-*"))) == begun)
+        child.send_signal(how)
+        said = child.communicate()[1]
+        if how == signal.SIGINT:
+            assert child.returncode == 130
+            assert "call the same command again" in said
+            assert not marked(folder)
+    assert marked(folder), "nothing was left running, so this shows nothing"
+    (project / "wait").unlink()
+    said = call(project, *typed, code=1)
     assert not marked(folder)
-    assert len(list(folder.glob("points/*/begun-*"))) == 4
-    assert len(list(folder.glob("points/*/ended-*"))) == 2
-    assert pd.read_csv(folder / "table.csv").said.tolist() == ["a", "b"]
-
-
-def test_points_that_failed_are_explained_though_the_table_cannot_be_collected(project):
-    typed = ["sweep", "trial.ipynb", "--table", "none", "-p", "broken", "false", "true"]
-    said = call(project, *typed, code=2)
+    assert "2 are to be run" in said
     assert "ValueError: asked to fail" in said
-    assert "has left no none.csv" in said
+    assert "1 rows of 1 points" in said
+    assert len(list(folder.glob("points/*/begun-*"))) == 6
+    ended = len(list(folder.glob("points/*/ended-*")))
+    assert ended in (1, 2), "what was left running may end by itself just before it is ended"
+    table = pd.read_csv(folder / "table.csv")
+    assert list(table.columns) == ["text", "number", "patience", "broken", "said", "length"]
+    assert (table.text[0], table.said[0]) == (NASTY, NASTY * 2)
+    assert not list(project.rglob("pwned*"))
+    facts = json.loads((folder / "table.json").read_text())
+    assert (facts["planned"], facts["finished"], len(facts["points"])) == (2, 1, 1)
+    assert all(point["minutes"] > 0 for point in facts["points"].values())
 
 
-def test_a_damaged_or_missing_table_is_told(notebook, tmp_path):
-    grid = sweep.plan(notebook, {"text": ["a"]}, table="rows")._replace(folder=tmp_path / "s")
+def test_rows_of_an_experiment_are_collected_and_a_damaged_point_is_run_again(project):
+    typed = ["sweep", "03", "--profile", "smoke", "-p", "loud", "1", "2", "--name", "real"]
+    assert "4 rows of 2 points" in call(project, *typed, "--cores", "2")
+    table = pd.read_csv(project / "results/sweeps/real/table.csv")
+    assert set(table.columns) == {"loud", "profile", "i", "value"}
+    assert table.loud.tolist() == [1, 1, 2, 2]
+    assert not (project / "results/smoke").exists(), "a point has a folder of its own"
+    assert "2 are done, 0 are to be run" in call(project, *typed, "--dry-run")
+    unit = min((project / "results/sweeps/real/points").rglob("u0-*.csv"))
+    unit.write_text("i,value\n7,7\n")
+    said = call(project, *typed)
+    assert "1 are done, 1 are to be run" in said
+    assert 7 not in pd.read_csv(project / "results/sweeps/real/table.csv").value.tolist()
+
+
+def test_where_no_units_are_left_the_table_has_the_times(notebook, tmp_path):
+    grid = sweep.plan(notebook, {"text": ["a"]})._replace(folder=tmp_path / "s")
     (job,) = grid.jobs()
-    with pytest.raises(ResultsError, match=r"No point of .* is finished"):
-        sweep.collect(grid)
     (grid.folder / job.name).mkdir(parents=True)
     (grid.folder / f"{job.name}.done").touch()
-    grid.executed(job).write_text('{"metadata": {"papermill": {"duration": 1.5}}}')
-    with pytest.raises(ResultsError, match=r"has left no rows.csv .*--table"):
-        sweep.collect(grid)
+    executed = '{"metadata": {"papermill": {"duration": 90}}}'
+    (grid.folder / f"{job.name}.ipynb").write_text(executed)
+    found = sweep.collect(grid)
+    assert found.to_dict("records") == [{"text": "a", "minutes": 1.5}]
+    with pytest.raises(StoreError, match="has left no unit of none"):
+        sweep.collect(grid._replace(table="none"))
     (grid.folder / job.name / "rows.csv").write_bytes(b"\xff\xfe\x00damaged")
-    (grid.folder / job.name / "rows.json").write_text("{}")
-    with pytest.raises(ResultsError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"rows\.csv has no provenance that can be read"):
         sweep.collect(grid)
-    assert not (grid.folder / "table.csv").exists()
-    durations = sweep.collect(grid._replace(table=None))
-    assert durations.to_dict("records") == [{"text": "a", "seconds": 1.5}]
-
-
-def test_a_trial_tells_how_long_a_real_sweep_takes_and_its_table_is_tidy(project):
-    (source,) = (ROOT / "notebooks").glob("03_*.ipynb")
-    (project / "notebooks").mkdir()
-    shutil.copy(source, project / "notebooks")
-    typed = ["sweep", "03", "--profile", "smoke", "-p", "setting", "paper", "-p", "lengths", "8",
-             "-p", "seeds", "[0, 1]", "-p", "steps", "4", "--cores", "2"]  # fmt: skip
-    wrong = call(project, *typed, "-p", "attentions", "magic", "--name", "wrong", code=2)
-    assert "='magic' is unknown" in wrong
-    kept = project / "results/sweeps/wrong/trial.part.ipynb"
-    assert wrong.splitlines()[-1] == f"The notebook up to there: {kept}"
-    assert kept.exists()
-    typed += ["-p", "attentions", "linear", "--name", "real"]
-    assert "Trial" not in call(project, *typed, "--dry-run")
-    said = call(project, *typed)
-    assert not list((project / "results/sweeps/real").glob("trial*"))
-    assert "by a trial of 3 updates of attentions_linear-lengths_8-" in said
-    table = pd.read_csv(project / "results/sweeps/real/table.csv")
-    given = table[["profile", "setting", "attentions", "lengths", "seeds", "steps"]]
-    assert given.to_dict("records") == [
-        {"profile": "smoke", "setting": "paper", "attentions": "linear", "lengths": 8,
-         "seeds": "[0, 1]", "steps": 4}
-    ] * 2  # fmt: skip
-    assert table.seed.tolist() == [0, 1]
-    assert (table.updates == 4).all()
-    assert (table.final_loss > 0).all()

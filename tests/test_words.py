@@ -1,14 +1,18 @@
 """Numbers in sentences: digits, units, and a stop where one is missing."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from replication.report.words import (
-    MissingNumberError,
+from replication.report.prose import (
+    MissingValueError,
     duration,
+    from_which,
     listed,
     number,
+    powers,
+    small,
     times,
     whole,
 )
@@ -28,15 +32,13 @@ def test_a_number_has_the_digits_that_say_something(value, digits, text):
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
 def test_a_missing_number_stops_the_build_and_is_named(value):
-    with pytest.raises(MissingNumberError, match=f"asks for a ratio, which is {value}"):
-        number(value, 2, "a ratio")
+    for said in (number, times, whole, duration):
+        with pytest.raises(MissingValueError, match=f"it is {value}. Run the experiments again"):
+            said(value)
 
 
 def test_whole_numbers_are_not_rounded():
     assert [whole(N) for N in (8, 64.0, 3148.7, 65536)] == ["8", "64", "3149", "65536"]
-    for missing in (whole, duration):
-        with pytest.raises(MissingNumberError, match="which is None"):
-            missing(None)
 
 
 def test_words_have_units():
@@ -45,3 +47,17 @@ def test_words_have_units():
         "3.0 seconds", "89 seconds", "2.0 minutes", "2.0 hours",
     ]  # fmt: skip
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a and b", "a, b and c"]
+    assert [small(0), small(10), small(11)] == ["none", "ten", "11"]
+    assert powers("time as N^1.04 (0.92)") == "time as $N^{1.04}$ (0.92)"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("below", "at every length measured, from N = 8 on"),
+        ("beyond", "at most below N = 4096, the longest length measured"),
+    ],
+)
+def test_a_crossover_that_was_not_met_is_told_by_the_lengths_measured(status, words, unhooked):
+    found = SimpleNamespace(status=status, shortest=8, longest=4096)
+    assert from_which(found) == words

@@ -1,4 +1,4 @@
-"""A project of one's own to run commands in: the real package, with small notebooks."""
+"""A project of one's own to run commands in: the real package, with small experiments."""
 
 import os
 import resource
@@ -21,31 +21,33 @@ KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 TRIAL = """
 text: str = "a"  # what to say
 number: int = 1  # how often
-patience: float = 0.0  # seconds that the first attempt waits
+patience: float = 0.0  # seconds to wait if there is a file "wait"
 broken: bool = False  # fail half-way
 out: str = ""  # folder for results
 """
 TRIAL_CELLS = (
     """
 import os, time
+from functools import partial
 from pathlib import Path
 import pandas as pd
-from replication import results
+from replication import store
 
 folder = Path(out)
 folder.mkdir(parents=True, exist_ok=True)
-is_first = not any(folder.glob("begun-*"))
 (folder / f"begun-{os.getpid()}").touch()
 """,
-    "time.sleep(patience if is_first else 0)",
+    'time.sleep(patience if os.path.exists("wait") else 0)',
     """
 if broken:
     raise ValueError("asked to fail")
 (folder / f"ended-{os.getpid()}").touch()
 said = pd.DataFrame([{"said": text * number, "length": len(text)}])
-results.save(folder, "rows", said, {"by": os.getpid()});
+unit = store.Unit("saying", "said", "smoke", {"text": text}, (), lambda _: store.Result(said, {}))
+store.ensure(unit, folder / "smoke");
 """,
 )
+"""It leaves one unit of an experiment that nobody has heard of."""
 
 
 def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
@@ -58,16 +60,90 @@ def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
 
 
 def new_project(folder: Path) -> Path:
-    """The package, the Snakefile and the profiles; a trial notebook and no other."""
-    for name in ("replication", "workflow"):
+    """The package without its experiments, the Snakefile and the profiles; a trial notebook."""
+    for name in ("replication", "workflow", "paper/template"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder / "replication" / "experiments").iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
     shutil.copy(ROOT / "Snakefile", folder)
-    _importable(folder).symlink_to(folder)
+    importable(folder).symlink_to(folder)
     write_notebook(folder / "trial.ipynb", TRIAL, *TRIAL_CELLS)
     return folder
 
 
-def _importable(project: Path) -> Path:
+# Experiments --------------------------------------------------------------------------------
+
+TOY = {
+    "__init__.py": """
+        from replication.experiments.base import Experiment, later
+        from replication.experiments.NAME import numbers
+
+        EXPERIMENT = Experiment(
+            name="NAME", title="NAME", notebook="STEM", work="WORK", needs=NEEDS,
+            minutes={"smoke": 0.5}, check=numbers.check,
+            units=later("replication.experiments.NAME.run:units"),
+        )
+        """,
+    "numbers.py": """
+        VALUE = 1
+        def check(loud=1, **_):
+            if loud < 1:
+                raise ValueError(f"loud={loud} cannot be heard.")
+        """,
+    "run.py": """
+        from functools import partial
+        import pandas as pd
+        from replication.experiments.NAME import numbers
+        from replication.store import Result, Unit
+
+        def units(profile, loud=1):
+            return [Unit("NAME", f"u{i}", profile, {"i": i, "loud": loud}, (speak,),
+                         partial(speak, i)) for i in range(2)]
+
+        def speak(i, scratch):
+            return Result(pd.DataFrame([{"i": i, "value": numbers.VALUE}]), {})
+        """,
+}
+TOY_CELL = """
+import json, time
+from pathlib import Path
+from replication import store
+from replication.experiments.NAME import run
+
+begin = time.time()
+folder = Path(out, profile) if out else None
+kept = store.ensure_all(run.units(profile, loud), folder)
+time.sleep(0.5)
+with open("../log", "a") as file:
+    entry = dict(name="NAME", begin=begin, end=time.time(), profile=profile, MORE)
+    print(json.dumps(entry), file=file)
+"""
+
+
+def add_experiment(project: Path, name: str, stem: str, work="reading", needs=(), more="") -> None:
+    """A small experiment of two units with its notebook, which writes down when it ran."""
+    words = {"NAME": name, "STEM": stem, "WORK": work, "NEEDS": repr(tuple(needs)), "MORE": more}
+
+    def filled(text: str) -> str:
+        for word, value in words.items():
+            text = text.replace(word, value)
+        return text
+
+    folder = project / "replication" / "experiments" / name
+    folder.mkdir()
+    for file, text in TOY.items():
+        lines = [line.removeprefix(" " * 8) for line in text.splitlines()]
+        (folder / file).write_text(filled("\n".join(lines)))
+    known = 'profile: str = "quick"\nloud: int = 1\nout: str = ""'
+    known += "\nworkers: int = 1" if work == "training" else ""
+    write_notebook(project / f"notebooks/{stem}.ipynb", known, filled(TOY_CELL))
+
+
+# Commands -----------------------------------------------------------------------------------
+
+
+def importable(project: Path) -> Path:
     """PYTHONPATH is split at colons: where it leads to a project of ours."""
     return project if project == ROOT else project.with_name("importable")
 
@@ -81,7 +157,7 @@ def start(project: Path, *typed: str, **options) -> subprocess.Popen:
     """``replication ...`` in that project."""
     options = {"preexec_fn": heed_ctrl_c} | options
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    env = os.environ | {"PYTHONPATH": str(_importable(project))}
+    env = os.environ | {"PYTHONPATH": str(importable(project))}
     command = [sys.executable, "-m", "replication", *typed]
     return subprocess.Popen(command, cwd=project, env=env, **options)
 

@@ -22,6 +22,19 @@ LOG = VENV / "install.log"  # made first: a .venv with a log but no stamp was in
 STAMP = VENV / "ready"  # written last: what .venv was made from
 OLDEST = (3, 11)
 
+CHECK = """
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+for name in sys.argv[1:]:
+    try:
+        files = distribution(name).files or ()
+    except PackageNotFoundError:
+        print(name)
+        continue
+    if not all(file.locate().exists() for file in files if file.suffix != ".pyc"):
+        print(name)
+"""  # in .venv: which of these packages are not there, or lack a file
+
 HINTS = (
     ("No space left on device", "The disk is full: free some space, then call make again."),
     (
@@ -87,15 +100,29 @@ def recorded():
     return STAMP.read_text().splitlines() if STAMP.exists() and PYTHON.exists() else []
 
 
+def broken():
+    """The packages of pyproject.toml that .venv should have and has not, or not whole."""
+    text = (ROOT / "pyproject.toml").read_text()
+    names = re.findall(r'^ {4}"(\w[\w.-]*)[<>=]', text, re.MULTILINE)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "universal_newlines": True}
+    return subprocess.run([str(PYTHON), "-c", CHECK, *names], **pipes).stdout.split()
+
+
 def set_up(need_gb):
-    """Nothing if .venv is up to date, pip if only pyproject.toml has changed, else all anew."""
+    """Nothing if .venv is up to date and whole, pip if a package is missing or only pyproject.toml
+    has changed, else all anew."""
     have, want = recorded(), ingredients()
-    if have == want:
+    lost = broken() if have == want else []
+    if have == want and not lost:
         return
     check_python()
     check_owner()
     check_disk(need_gb)
-    if have[:2] == want[:2]:
+    if lost:
+        say(f"Missing in .venv, or not whole: {', '.join(lost)}. Installing again.")
+        STAMP.unlink()
+        install(LOG, "--force-reinstall", "--no-deps", *lost)
+    elif have[:2] == want[:2]:
         say("pyproject.toml has changed: bringing .venv up to date.")
         STAMP.unlink()
     else:

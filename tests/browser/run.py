@@ -21,15 +21,14 @@ from papermill.parameterize import parameterize_notebook
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 
-from replication import notebooks
+from replication import experiments
+from replication.workflow import notebooks, report_jobs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from test_notebooks import SMALL
 
 PICTURES = ROOT / "build" / "browser"
 WITH_BARS = ("03",)
-NEEDS = {"05": "04"}
-"""A notebook that reads what another one has measured."""
 HANDS = {"01": Page.move_slider, "05": Page.change_menu}
 """What is done to a notebook's widget."""
 
@@ -96,18 +95,24 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def every() -> list[Path]:
+    return [job.notebook for job in report_jobs("smoke")]
+
+
 def chosen(which: list[str]) -> list[Path]:
     """The notebooks asked for, with those that must have run before; all if none is named."""
-    needed = {NEEDS[number] for number in which if number in NEEDS}
-    return sorted({notebooks.find(number) for number in {*which, *needed}}) or notebooks.every()
+    asked = {notebooks.find(number) for number in which}
+    needed = {experiments.find(name).notebook for book in asked
+              for one in notebooks.experiments_of(book) for name in one.needs}  # fmt: skip
+    return sorted({*asked, *(notebooks.NOTEBOOKS / f"{stem}.ipynb" for stem in needed)}) or every()
 
 
 def tour(chrome: Chrome, lab: Lab, books: list[Path], seconds: float) -> list[tuple[bool, str]]:
     def page(name):
         return Page(chrome, PICTURES, name, seconds)
 
-    every = [attempt(page("lab"), first_page, lab, notebooks.every())]
-    return every + [attempt(page(book.name[:2]), visit, lab, book) for book in books]
+    first = [attempt(page("lab"), first_page, lab, every())]
+    return first + [attempt(page(book.name[:2]), visit, lab, book) for book in books]
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from workflow_cases import ROOT, call, new_project, start, until
+from workflow_cases import ROOT, call, importable, start, until
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 CONFIG = Path("/etc/slurm/slurm.conf")
@@ -206,10 +206,13 @@ def main() -> None:
     check()
     install()
     with tempfile.TemporaryDirectory(prefix="sweep-") as scratch, slurm():
-        project = new_project(Path(scratch) / "project")
-        shutil.copytree(ROOT / "notebooks", project / "notebooks")
+        project = Path(scratch) / "project"
+        for name in ("replication", "workflow", "notebooks"):
+            shutil.copytree(ROOT / name, project / name)
+        shutil.copy(ROOT / "Snakefile", project)
+        importable(project).symlink_to(project)
         sweep_twice(project)
-    print("Passed: the table from Slurm equals the one from here, times apart.")
+    print("Passed: the table from Slurm equals the one from here, but for times.")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""A thousand bad inputs and more: each gets one plain sentence at once, and nothing is written."""
+
+import json
+import time
+from itertools import chain
+
+import pytest
+
+from replication.cli import main
+from replication.store import BUILD, RESULTS
+from replication.workflow import notebooks, sweep
+
+BOOKS = sorted(notebooks.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+MANY = "99999999999999999999"
+TYPED = {
+    "int": ("x", "", "1.5", "[1]", "true", "nan", "{a: 1}", "1 2", "-1", MANY),
+    "float": ("x", "", "[1]", "true", "{a: 1}", ".nan", ".inf", "-1", "-.inf", "0"),
+    "list": ("", "[]", "{a: 1}", "[1", "[[1]]", "[null]", "[true]", "[1.5]", "[.nan]", "[-1]",
+             "[nope]", "[1, 1]", "[{a: 1}]", f"[{MANY}]"),
+    "dict": ("[1]", "x", "1", "{x: 1}", "{rounds: 0}", "{rounds: x}", "{buckets: 7}", "{seed: -1}",
+             "{chunk: 0.5}"),
+}  # fmt: skip
+"""By kind: what no parameter of that kind can be."""
+WORDS = {
+    "profile": ("huge", "", "Quick", "quick ", "smoke, quick"),
+    "rows": ("all", "", "Auto", "new"),
+    "device": ("gpu", "cpu9", "meta", "/dev/null", "cuda:99"),
+    "setting": ("", "ours", "paper,,earlier", "paper; earlier"),
+    "settings": ("nope", "mnist", "mnist-14, nope", "cifar-0"),
+    "own_sequence": ("", "x", "0", "11", "1 2 x", "1.5", "-1"),
+    "out": ("x" * 300, f"{BOOKS[0]}/x", " ", "a\0b"),
+    "data": ("nowhere", "README.md", "x" * 300),
+    "speech_folder": ("nowhere", "README.md", "x" * 300),
+}
+JSON = {
+    "int": ("x", 1.5, True, [1], {"a": 1}, 10**20),
+    "float": ("x", True, [1.0], {"a": 1}, float("nan"), float("inf")),
+    "str": (1, 1.5, True, ["quick"], {"a": 1}),
+    "list": (1, 1.5, True, "x", {"a": 1}, [], [None]),
+    "dict": (1, True, "x", [1], {"x": 1}),
+}
+ELSEWHERE = {"contender", "opponents", "draws", "shortest", "simulations", "seconds", "contenders",
+             "add", "runs"}  # fmt: skip
+"""What scaling and crossover refuse in words of their own, which their tests know."""
+
+
+def typed(book) -> list[tuple[str, str]]:
+    """Every parameter of a notebook with everything that it cannot be."""
+    found = []
+    for name, one in notebooks.parameters(book).items():
+        values = WORDS.get(name, ()) if one.kind == "str" else TYPED[one.kind]
+        found += [(name, value) for value in values if name not in ELSEWHERE]
+    return [*found, *((f"{name}x", "1") for name in notebooks.parameters(book))]
+
+
+def in_files(book) -> list[dict]:
+    known = notebooks.parameters(book)
+    return [{name: value} for name, one in known.items() for value in JSON[one.kind]
+            if name not in ELSEWHERE]  # fmt: skip
+
+
+COUNTS = ("0", "-1", "x", "", "1.5", MANY, "1e3", "nan")
+FOLDERS = ("", " ", "x" * 300, f"{BOOKS[0]}/x", str(BOOKS[0]))
+COMMANDS = [
+    *(["report", "--cores", value] for value in COUNTS),
+    *(["sweep", "03", "--cores", value] for value in COUNTS),
+    *(["bench", what, option, value] for what in ("attention", "training")
+      for option in ("--rounds", "--threads") for value in COUNTS),
+    *(["bench", what, "--out", value] for what in ("attention", "training") for value in FOLDERS),
+    *(["bench", "attention", "--device", value] for value in WORDS["device"]),
+    *([command, "--profile", value] for command in ("report", "render", "bench scaling")
+      for value in WORDS["profile"]),
+    *(["run", "03", "--profile", value] for value in WORDS["profile"]),
+    *(["sweep", "03", "--executor", value] for value in ("", "nowhere", "../..")),
+    *(["sweep", "03", "-p", "steps", "1", "2", "--name", value]
+      for value in ("", "../x", "x" * 300, "a b", "/x", "é")),
+    *(["sweep", "03", "-p", "steps", "1", "2", "--table", value] for value in ("", "x", "scaling")),
+    *(["sweep", "03", "-p", *words] for words in (["steps"], ["steps", "1", "1"], ["out", "x"])),
+    *(["run", "03", "--out", value] for value in (*FOLDERS[:4], "x.html", "a\0.ipynb")),
+    *(["run", value] for value in ("", "99", "nowhere.ipynb", "x" * 300, f"{'x' * 300}.ipynb")),
+    *([command, "--nonsense"] for command in ("run", "sweep", "report", "render", "doctor",
+                                              "bench", "crossover")),
+    ["run", "03", "-p", "steps", "1", "-p", "steps", "2"], ["run", "03", "-p", "steps"], [], [""],
+]  # fmt: skip
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys, tmp_path):
+    """Calls a command that must be refused; what would run or write fails the test."""
+    monkeypatch.chdir(tmp_path)
+    for place, name in ((notebooks, "run"), (sweep, "run"), (sweep, "save")):
+        monkeypatch.setattr(place, name, None)
+    before = {path for place in (BUILD, RESULTS, tmp_path) for path in place.rglob("*")}
+    wrong = []
+
+    def call(*words: str) -> None:
+        begin = time.process_time()
+        try:
+            code = main(list(words))
+        except BaseException as error:
+            code = repr(error)
+        said, seconds = capsys.readouterr().err, time.process_time() - begin
+        is_plain = said.startswith("replication: ") and said.count("\n") == 1
+        if code != 2 or not is_plain or seconds > 5:  # at first PyTorch is imported
+            wrong.append((words, code, said[:200], round(seconds, 1)))
+
+    yield call
+    assert not wrong, "\n".join(map(str, wrong))
+    after = {path for place in (BUILD, RESULTS, tmp_path) for path in place.rglob("*")}
+    assert after <= before | {tmp_path / "given.json"}
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda path: path.stem)
+def test_a_bad_parameter_is_refused_by_run_and_by_sweep(book, refused):
+    for i, (name, value) in enumerate(typed(book)):
+        refused("run", book.stem[:2], "-p", name, value)
+        if i % 4 == 0:
+            refused("sweep", book.stem[:2], "--dry-run", "-p", name, value)
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda path: path.stem)
+def test_a_bad_parameter_in_a_file_is_refused(book, refused, tmp_path):
+    for given in in_files(book):
+        (tmp_path / "given.json").write_text(json.dumps(given))
+        refused("run", book.stem[:2], "-f", "given.json")
+
+
+def test_a_bad_command_is_refused(refused):
+    for words in COMMANDS:
+        refused(*chain(*(word.split(" ") if word == "bench scaling" else [word] for word in words)))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"3", b"\xff\x00\x9d", b'{"a": 1'])
+def test_a_damaged_file_of_parameters_is_refused(content, refused, tmp_path):
+    (tmp_path / "given.json").write_bytes(content)
+    refused("run", "03", "-f", "given.json")
+
+
+BROKEN = ("{}", "[]", "", "\0", '{"cells": 1}', '{"cells": [1]}', '{"cells": [{}]}')
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_damaged_notebook_is_refused(content, refused, tmp_path):
+    refused("run", str(tmp_path / "given.json"))
+    book = tmp_path / "given.json"
+    book.write_text(content)
+    refused("run", str(book.rename(tmp_path / "x.ipynb")), "-p", "a", "1")
+    (tmp_path / "x.ipynb").unlink()
+
+
+def test_there_are_more_than_a_thousand():
+    files = sum(len(in_files(book)) for book in BOOKS)
+    assert sum(len(typed(book)) for book in BOOKS) + files + len(COMMANDS) > 1000

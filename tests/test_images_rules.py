@@ -1,0 +1,128 @@
+"""Image generation: what is timed, and the rules of C7 to C10 on rows with known answers."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+
+from replication.experiments.base import INCONCLUSIVE, NOT_RUN, PARTLY, SUPPORTED
+from replication.experiments.images import rules, run, speed
+from replication.experiments.images.numbers import STUDIES
+
+# Speed -------------------------------------------------------------------------------------------
+
+
+def test_sampled_places_stand_for_all_bytes():
+    for length, count in ((783, 3), (3071, 6), (5, 5)):
+        found = list(speed.places(length, count))
+        assert sum(part for _, part in found) == pytest.approx(length)
+        quadratic = sum(part * place**2 for place, part in found)
+        assert quadratic == pytest.approx(sum(n**2 for n in range(length)), rel=0.3 / count**2)
+        assert max(place for place, _ in found) < length
+
+
+def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
+    of = speed.sizes_of("mnist")
+    _, state = speed._byte("linear", speed.new_model("linear", "mnist"), 2)
+    _, cache = speed._byte("softmax-cache", speed.new_model("softmax-cache", "mnist"), 2)
+    heads, size = of["n_heads"], of["d_model"] // of["n_heads"]
+    assert state == 4 * of["n_layers"] * heads * (size * size + size)
+    assert cache == 4 * of["n_layers"] * 2 * 783 * of["d_model"]
+
+
+def test_a_batch_that_does_not_fit_is_left_out_with_a_reason():
+    one = speed.new_model("softmax-cache", "mnist")
+    why = speed.does_not_fit("softmax-cache", one, 10**6, torch.device("cpu"))
+    assert why.startswith("needs about 12")
+    assert "GB that are free" in why
+    assert speed.does_not_fit("linear", one, 1, torch.device("cpu")) is None
+
+
+# Rules -------------------------------------------------------------------------------------------
+
+
+def timed(seconds, rounds=6, device="cpu"):
+    """Rows as if measured: seconds of an image by contender and batch, with 1 % of noise."""
+    rows = [
+        {"contender": name, "batch": batch, "what": "sample", "position": 1, "part": 10.0,
+         "round": i, "seconds": time / 10 * (1 + 0.01 * (i % 2)), "kept_bytes": 1, "peak_bytes": 1}
+        for (name, batch), time in seconds.items() for i in range(rounds)
+    ]  # fmt: skip
+    return speed.Timed(pd.DataFrame(rows), {"machine": {"device": device}})
+
+
+def fast(ratio, **how):
+    return timed({("linear", 1): 1.0, ("linear", 4): 1.0, ("softmax", 1): 0.25 * ratio,
+                  ("softmax-cache", 1): 1.3, ("softmax-cache", 4): 0.9}, **how)  # fmt: skip
+
+
+def judged(rule, settings=None, speeds=None, **numbers):
+    return rule(run.Evidence(settings or {}, speeds or {}), **numbers)
+
+
+C8 = {"opponent": "softmax", "mnist": 300.0, "cifar10": 4000.0}
+
+
+@pytest.mark.parametrize(("ratio", "device", "outcome"), [
+    (400, "cpu", PARTLY), (200, "cpu", INCONCLUSIVE), (400, "a GPU", PARTLY)])  # fmt: skip
+def test_c8_needs_both_and_a_processor_cannot_refute_it(ratio, device, outcome):
+    found = judged(rules.draws_faster, speeds={"mnist": fast(ratio, device=device)}, **C8)
+    assert found.outcome == outcome
+    assert "CIFAR-10: not run here" in found.evidence
+    both = {"mnist": fast(400), "cifar10": fast(4100)}
+    assert judged(rules.draws_faster, speeds=both, **C8).outcome == SUPPORTED
+
+
+def test_c9_asks_of_one_image_and_of_batches():
+    found = judged(rules.beats_cache, speeds={"mnist": fast(1)}, opponent="softmax-cache")
+    assert found.outcome == PARTLY
+    assert found.values["mnist, one image"]["ratio"] == pytest.approx(1.3)
+    assert found.values["mnist, in batches"]["ratio"] == pytest.approx(0.9)
+
+
+def test_few_rounds_decide_nothing():
+    found = judged(rules.beats_cache, speeds={"mnist": fast(1, rounds=3)}, opponent="softmax-cache")
+    assert found.outcome == INCONCLUSIVE
+    assert "3 rounds, no interval" in found.evidence
+
+
+def trained(bits, seeds=3, profile="reference", setting="mnist-14"):
+    """Runs as if made: bits at the end by mechanism, in the time that each takes an update."""
+    study = replace(STUDIES[profile][setting], device="cpu", seeds=tuple(range(seeds)))
+    rows = [
+        {"attention": name, "seed": seed, "step": step, "images": 9, "bits_error": 0.1,
+         "bits_per_dim": end + 0.01 * seed + (0.5 if step < 100 else 0), "seconds": step * pace}
+        for name, (end, pace) in bits.items() for seed in range(seeds) for step in (0, 50, 100)
+    ]  # fmt: skip
+    return run.Trained(study, pd.DataFrame(), pd.DataFrame(rows), [], {}, None)
+
+
+C7 = {"dataset": "mnist", "margin": 0.05, "opponents": ["lsh-1", "lsh-4"]}
+
+
+@pytest.mark.parametrize(("linear", "lsh", "seeds", "outcome"), [
+    (2.05, 2.4, 3, SUPPORTED), (2.3, 2.4, 3, PARTLY), (2.3, 2.2, 3, INCONCLUSIVE),
+    (2.05, 2.4, 2, INCONCLUSIVE)])  # fmt: skip
+def test_c7_asks_for_softmax_and_for_lsh_and_a_reduced_run_refutes_neither(
+    linear, lsh, seeds, outcome
+):
+    one = trained({"softmax": (2.0, 1), "linear": (linear, 1), "lsh-1": (lsh, 1)}, seeds)
+    assert judged(rules.on_par, {"mnist-14": one}, **C7).outcome == outcome
+
+
+def test_c10_compares_at_the_time_that_all_reached():
+    """Linear makes two updates in the time of one, so softmax stands at its half."""
+    one = trained({"softmax": (3.0, 2), "linear": (3.2, 1), "lsh-1": (3.0, 2)}, 3,
+                  setting="cifar10-16")  # fmt: skip
+    found = judged(rules.lower_in_equal_time, {"cifar10-16": one}, dataset="cifar10",
+                   opponent="softmax")  # fmt: skip
+    assert found.outcome == SUPPORTED
+    assert found.values["mean"] == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize(("rule", "numbers"), [
+    (rules.on_par, C7), (rules.draws_faster, C8), (rules.beats_cache, {"opponent": "softmax"}),
+    (rules.lower_in_equal_time, {"dataset": "cifar10", "opponent": "softmax"})])  # fmt: skip
+def test_without_rows_a_claim_was_not_run_here(rule, numbers):
+    assert judged(rule, **numbers).outcome == NOT_RUN
