@@ -21,7 +21,6 @@ from replication import measure, store, train
 from replication.attention import mechanism
 from replication.experiments.copy_task.checks import fitted
 from replication.experiments.copy_task.numbers import ORIGINS, Run, Study, resolve, study_of
-from replication.experiments.copy_task.rules import summarise
 from replication.experiments.copy_task.task import FORMS, TASKS, CopyTask, copy_text, exact_match
 from replication.model import DecoderOnly, EncoderDecoder, Sizes
 from replication.store import Kept, Result, StoreError, Unit
@@ -250,6 +249,9 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
 
 
 def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
+    # not above: its statistics take seconds to import, and no process that trains needs them
+    from replication.experiments.copy_task.rules import summarise
+
     study, failures, frames = study_of(list(kept)), [], []
     for run in study.runs():
         which = {name: getattr(run, name) for name in WHICH}

@@ -106,8 +106,7 @@ PROFILES_OWN = {
         "thread_lengths": Choice((512, 2048), "two are enough to compare with one thread"),
         "model_tokens": Choice(256, "fits the time of this profile"),
         "runs": Choice(6, "at different hours: what differs from hour to hour is in the interval"),
-        "rivals_until": Choice(2**12, "three rounds of softmax at 8192 take as long as all else"),
-        "seconds": Choice(210.0, "three rounds of every contender up to its longest"),
+        "seconds": Choice(300.0, "three rounds of every contender up to its longest"),
         "repeats": Choice(8, "beyond these another run tells more"),
     },
     "paper": {
