@@ -14,12 +14,22 @@ from replication.experiments.images.numbers import STUDIES
 
 
 def test_sampled_places_stand_for_all_bytes():
-    for length, count in ((783, 3), (3071, 6), (5, 5)):
+    for length, count in ((783, 2), (783, 3), (3071, 2), (3071, 12)):
         found = list(speed.places(length, count))
         assert sum(part for _, part in found) == pytest.approx(length)
-        quadratic = sum(part * place**2 for place, part in found)
-        assert quadratic == pytest.approx(sum(n**2 for n in range(length)), rel=0.3 / count**2)
-        assert max(place for place, _ in found) < length
+        for power in (1, 2):
+            total = sum(part * place**power for place, part in found)
+            assert total == pytest.approx(sum(n**power for n in range(length)), rel=0.003)
+        assert 0 <= min(found)[0] <= max(found)[0] < length
+
+
+def test_a_whole_image_counts_before_the_sum_over_its_samples():
+    found = timed({("linear", 1): 1.0, ("softmax", 1): 3.0})
+    whole = pd.DataFrame({"contender": "linear", "batch": 1, "what": "whole", "round": range(6),
+                          "seconds": 2.0})  # fmt: skip
+    found = found._replace(rows=pd.concat([found.rows, whole]))
+    assert rules.times_faster(found, "softmax", 1)["ratio"] == pytest.approx(1.5, rel=0.01)
+    assert rules.check_sums(found).off.tolist() == pytest.approx([-0.5], abs=0.01)
 
 
 def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():

@@ -1,8 +1,9 @@
 """How fast images are drawn at the published sizes; the weights need not be trained for that.
 
-The time of a byte depends on its place where all before it is computed again or looked up. So it
-is measured at places sampled evenly (the middles of equal parts of the image), each standing for
-its part, and summed. For whole images the sum is checked. What a contender keeps an image is
+One image by a contender with a memory is drawn whole, in every round. Else the time of a byte is
+measured at some places and summed with weights (Gauss-Legendre quadrature): exact for costs that
+grow as N or N^2, as those that look up, or compute again, all that came before. Both ways are
+compared. Times on a processor are CPU times of one thread. What a contender keeps an image is
 counted in bytes, exactly.
 """
 
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import psutil
 import torch
@@ -159,7 +161,8 @@ def timed(speed: Speed, device: torch.device) -> list[dict]:
     with torch.inference_mode():
         for batch in sorted({*speed.batches, *speed.full_batches}):
             rows += _of_batch(speed, models, batch, device)
-        rows += [_whole(name, models[name], device) for name in speed.whole if name in models]
+        again = [name for name in speed.whole if name in models and name not in WITH_MEMORY]
+        rows += [_whole(name, models[name], device) for name in again]
     return rows
 
 
@@ -184,10 +187,12 @@ def _of_batch(speed: Speed, models: Mapping, batch: int, device: torch.device) -
         for name, byte in runs.items():
             count = speed.steps if name in WITH_MEMORY else 1
             for place, part in places(models[name].sizes.length, speed.positions):
-                one = partial(_bytes, byte, place, count)
-                time = measure.seconds(one, device) / count
+                one = partial(_bytes, byte, min(place, models[name].sizes.length - count), count)
+                time = measure.cpu_seconds(one, device) / count
                 more = {"position": place, "part": part, "round": i, "seconds": time}
                 rows.append(_row(name, batch, "sample", **more, **bytes_of[name]))
+            if batch == 1 and name in speed.whole and name in WITH_MEMORY:
+                rows.append(_whole(name, models[name], device, byte, i))
     return rows
 
 
@@ -197,18 +202,21 @@ def _bytes(byte: Byte, place: int, count: int) -> None:
 
 
 def places(length: int, count: int) -> Iterator[tuple[int, float]]:
-    """The middles of ``count`` equal parts of the bytes to be drawn, and how many each has."""
-    part = length / count
-    for i in range(count):
-        yield int((i + 0.5) * part), part
+    """Where bytes are sampled, and for how many of ``length`` bytes each stands."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True):
+        yield int((node + 1) / 2 * length), weight / 2 * length
 
 
-def _whole(name: str, model: nn.Module, device: torch.device) -> dict:
-    """A whole image in one go."""
-    prompt = torch.zeros(1, 1, dtype=torch.int64)
-    form = "memory" if name in WITH_MEMORY else "full"
-    one = partial(generate, model, prompt, form=form)
-    return _row(name, 1, "whole", seconds=measure.seconds(one, device))
+def _whole(
+    name: str, model: nn.Module, device: torch.device, byte: Byte | None = None,
+    round: int | None = None,
+) -> dict:  # fmt: skip
+    """A whole image: every byte of the memory that is there, or by full passes, once."""
+    one = partial(generate, model, torch.zeros(1, 1, dtype=torch.int64), form="full")
+    if byte:
+        one = partial(_bytes, byte, 0, model.sizes.length)
+    return _row(name, 1, "whole", round=round, seconds=measure.cpu_seconds(one, device))
 
 
 def _row(name: str, batch: int, what: str, **more: Any) -> dict:
