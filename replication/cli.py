@@ -125,6 +125,8 @@ def _run(options: argparse.Namespace) -> int:
     out = BUILD / notebook.name if options.out is None else Path(options.out)
     notebooks.check_out(notebook, out)
     notebooks.check(notebook, given)
+    if options.page:
+        _check_tools()
     print(f"Executed: {notebooks.run(notebook, given, out)}")
     if options.page:
         from replication.report import pages

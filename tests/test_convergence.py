@@ -192,7 +192,7 @@ def test_a_wide_interval_leaves_the_question_open():
     claim = claim_1(summary(linear, near(0.001)), UPDATES)
     assert cell_of(claim)["reaches"] is None
     assert claim.outcome == PARTLY
-    assert "for want of more seeds" in claim.evidence
+    assert "for lack of more seeds" in claim.evidence
 
 
 def test_a_run_that_stopped_is_neither_convergent_nor_stable():

@@ -60,7 +60,7 @@ def test_memory_is_exact_and_has_no_interval():
     rows = rows_of({"linear": LINEAR, "softmax": SOFTMAX}, quantity="peak_bytes")
     found = measured_crossover(rows, "linear", "softmax", "peak_bytes")
     assert (found.low, found.high) == (None, None)
-    assert found.sentence().endswith("from N = 400 on (counted exactly: no interval)")
+    assert found.sentence().endswith("from N = 402 on (counted exactly: no interval)")
 
 
 def test_lengths_of_one_contender_alone_are_left_out():

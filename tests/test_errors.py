@@ -229,3 +229,58 @@ def test_a_state_in_the_wrong_place_is_told(unhooked):
     _, state = linear_attention_step(None, x, x, x)
     with pytest.raises(TypeError, match="The state comes first"):
         linear_attention_step(x, x, x, state)
+
+
+STATE = State(torch.rand(B, H, D, M), torch.rand(B, H, D))
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+@pytest.mark.parametrize(
+    ("state", "error", "words"),
+    [
+        (State(STATE.s, STATE.z.double()), ValueError, "z of torch.float64"),
+        (State(STATE.s, STATE.z.half()), ValueError, "z of torch.float16"),
+        (State(STATE.s, STATE.z.to("meta")), ValueError, "on meta"),
+        (tuple(STATE), TypeError, "The state is a tuple"),
+        (State(STATE.s, [1.0]), TypeError, "z is a list"),
+    ],
+    ids=["float64", "half", "elsewhere", "tuple", "list"],
+)
+def test_a_state_whose_parts_do_not_belong_together_is_refused(causal, state, error, words):
+    """An address of another type was read as float32; one of another device crashed."""
+    with refuses(error, words):
+        linear_attention(Q, K, V, causal=causal, state=state)
+
+
+@pytest.mark.parametrize("lengths", ["abc", [None], [10**30] * 2, [1.0, 2.0], [1 + 2j] * 2])
+def test_key_lengths_of_another_kind_are_refused_in_our_words(lengths):
+    with pytest.raises((TypeError, ValueError), match="one whole number per batch entry: 2"):
+        linear_attention(Q, K, V, key_lengths=lengths)
+
+
+def test_a_mask_must_be_asked_for_by_true_or_false():
+    with refuses(TypeError, "causal is 'no'", "True or False"):
+        linear_attention(Q, K, V, causal="no")
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "words"),
+    [(lambda x: x.exp().sum(-1), "may change the last axis alone"), (torch.log, "NaN or infinity"),
+     (lambda x: x.exp().double(), "Keep it"), ("elu", "Pass a function")],
+)  # fmt: skip
+def test_a_step_asks_the_same_of_a_feature_map_as_a_whole_sequence(feature_map, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        linear_attention_step(None, Q[:, :, 0], K[:, :, 0], V[:, :, 0], feature_map=feature_map)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+def test_sums_stay_in_float32_under_autocast(causal):
+    exact, state = linear_attention(Q, K, V, causal=causal, return_state=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, cast = linear_attention(Q, K, V, causal=causal, return_state=True)
+        stepped, _ = linear_attention_step(cast, Q[:, :, 0], K[:, :, 0], V[:, :, 0])
+    assert cast.s.dtype == cast.z.dtype == torch.float32
+    torch.testing.assert_close((found, *cast), (exact, *state))
+    torch.testing.assert_close(
+        stepped, linear_attention_step(state, Q[:, :, 0], K[:, :, 0], V[:, :, 0])[0]
+    )

@@ -179,3 +179,19 @@ def test_bytes_are_exact_though_one_run_alone_has_counted_them():
 def test_bad_questions_are_refused_in_words(call, told):
     with pytest.raises(ValueError, match=told):
         call(exact())
+
+
+def test_a_length_that_one_run_alone_reached_spoils_nothing():
+    """One more cell in one of six runs once turned the exponent of all of them into NaN."""
+    rows = pd.concat([_run(i, (512, 1024, 2048, 4096)) for i in range(6)])
+    more = pd.concat([rows, _run(0, (8192,))])
+    for asked in (rows, more):
+        found = stats.growth_exponent(asked, "linear")
+        assert (found.longest, found.value) == (4096, pytest.approx(1.0))
+
+
+def _run(run, lengths):
+    return pd.DataFrame([
+        {"contender": "linear", "N": N, "run": run, "round": i, "time_ms": N / 100,
+         "disturbed": False} for N in lengths for i in range(4)
+    ])  # fmt: skip

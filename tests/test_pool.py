@@ -107,6 +107,26 @@ def test_two_machines_need_two_names(exported, tmp_path, capsys):
     assert "Two files are called ours" in capsys.readouterr().err
 
 
+def test_a_pool_replaces_nothing_but_its_own_report(exported, tmp_path, capsys):
+    ours = tmp_path / "README.md"
+    ours.write_text("mine")
+    for out in (ours, exported, tmp_path):
+        assert main(["pool", str(exported), "--out", str(out)]) == 2
+        assert "name a new .md file" in capsys.readouterr().err
+    assert ours.read_text() == "mine"
+    assert zipfile.is_zipfile(exported)
+
+
+def test_a_file_s_name_does_not_say_where_it_is_unpacked(exported, tmp_path, monkeypatch):
+    inner = tmp_path / "tmp" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.setattr("tempfile.tempdir", str(inner))
+    shutil.copy(exported, tmp_path / "...zip")
+    main(["pool", str(tmp_path / "...zip"), "--out", str(tmp_path / "p.md")])
+    assert not any(inner.iterdir())
+    assert [x.name for x in inner.parent.iterdir()] == ["inner"]
+
+
 def test_there_must_be_something_to_export(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(store, "RESULTS", tmp_path)
     assert main(["export", "--profile", "smoke", "--out", str(tmp_path / "a.zip")]) == 2

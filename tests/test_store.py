@@ -228,3 +228,11 @@ def test_the_commit_is_told_and_unknown_without_git(monkeypatch, tmp_path):
     assert store.commit()
     monkeypatch.setattr(code, "PACKAGE", tmp_path / "replication")
     assert store.commit() == "unknown"
+
+
+def test_fresh_does_not_resume_what_was_broken_off(tmp_path):
+    one = unit()
+    one.scratch(tmp_path).parent.mkdir(parents=True)
+    one.scratch(tmp_path).write_bytes(b"half a run")
+    store.retire([one], tmp_path)
+    assert not one.scratch(tmp_path).exists()

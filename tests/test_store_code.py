@@ -126,3 +126,14 @@ def refuse(*_, **__):
 def test_options_of_a_contender_count():
     plain, once, twice = refuse, partial(refuse, rounds=1), partial(refuse, rounds=2)
     assert len({code.code_hash(one) for one in (plain, once, twice)}) == 3
+
+
+def test_a_compiled_kernel_s_blocks_are_part_of_its_mechanism():
+    from replication.attention import linear_attention, lsh_attention
+
+    names = {text.split()[0] for text in code._texts(frozenset(
+        {code.Name(linear_attention.__module__, "linear_attention")}))}  # fmt: skip
+    assert "compile_passes" in names
+    assert {"CAUSAL", "_compile"} <= names
+    other = code._texts(frozenset({code.Name(lsh_attention.__module__, "lsh_attention")}))
+    assert not any(text.startswith("compile_passes") for text in other)

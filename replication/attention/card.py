@@ -90,6 +90,12 @@ class Mechanism:
     def __call__(self, Q: Tensor, K: Tensor, V: Tensor, **options: Any) -> Tensor:
         return self.attend(Q, V, **options) if self.shared_keys else self.attend(Q, K, V, **options)
 
+    def code(self) -> tuple[Callable, ...]:
+        """The functions whose code makes what it computes, whole or token by token."""
+        memory = self.memory
+        steps = (memory.begin, memory.put, memory.look, memory.gather) if memory else ()
+        return self.attend, *steps
+
     def contenders(self) -> list[Contender]:
         if not self.variants:
             return [Contender(self.name, self, {}, self.look)]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _shapes(**tensors: Tensor) -> str:
@@ -29,6 +30,8 @@ def check_tensors(**tensors: Tensor) -> None:
             )
         if x.dtype not in FLOATS:
             raise TypeError(f"{name} is of type {x.dtype}. Convert it by {name}.float().")
+        if x.layout != torch.strided:
+            raise TypeError(f"{name} is sparse ({x.layout}). Convert it by {name}.to_dense().")
     if len({x.dtype for x in tensors.values()}) > 1:
         types = ", ".join(f"{name} {x.dtype}" for name, x in tensors.items())
         raise TypeError(f"The inputs are of different types: {types}. Convert them to one.")
@@ -42,6 +45,8 @@ def check_tensors(**tensors: Tensor) -> None:
 def check_attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> None:
     """Queries and keys share D, keys and values share their length; causal needs one length."""
     check_tensors(Q=Q, K=K, V=V)
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal is {causal!r}. Pass True or False.")
     if Q.shape[-1] != K.shape[-1]:
         raise ValueError(
             f"Queries and keys have different sizes: {_shapes(Q=Q, K=K)}. Project both to one D."
@@ -61,12 +66,15 @@ def hidden_keys(key_lengths: Tensor | None, X: Tensor) -> Tensor | None:
     if key_lengths is None:
         return None
     B, _, N, _ = X.shape
-    lengths = torch.as_tensor(key_lengths, device=X.device)
-    if lengths.shape != (B,) or lengths.dtype.is_floating_point or lengths.dtype == torch.bool:
-        raise ValueError(
-            f"key_lengths has shape {list(lengths.shape)} and type {lengths.dtype}. Pass one whole "
-            f"number per batch entry: {B} of them."
-        )
+    wanted = f"Pass one whole number per batch entry: {B} of them."
+    try:
+        lengths = torch.as_tensor(key_lengths)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(f"key_lengths is {str(key_lengths)[:60]!r}. {wanted}") from None
+    if lengths.shape != (B,) or lengths.dtype not in WHOLE or lengths.device.type == "meta":
+        came = f"shape {list(lengths.shape)} and type {lengths.dtype} on {lengths.device}"
+        raise ValueError(f"key_lengths has {came}. {wanted}")
+    lengths = lengths.to(X.device)
     if lengths.min() < 1 or lengths.max() > N:
         raise ValueError(
             f"key_lengths goes from {int(lengths.min())} to {int(lengths.max())}, but lengths must "

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from replication.attention.kernels import Pass, passes
+from replication.attention.kernels import TOKENS, Pass, passes
 from replication.attention.once import once
 
 BLOCK = 32
@@ -105,7 +105,7 @@ class CompiledSums(torch.autograd.Function):
 def compiled_step(S: Tensor, Z: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """V' [B, H, M] of one token and its denominators [B, H, 1]; S and Z take it in, in place."""
     (B, H, D), M = q.shape, v.shape[-1]
-    kernel, rows = passes("tokens")["step"], [rows_dense(x) for x in (q, k, v)]
+    kernel, rows = passes(TOKENS)["step"], [rows_dense(x) for x in (q, k, v)]
     out, denominators = v.new_empty(B, H, M), v.new_empty(B, H, 1)
     strides = [n for x in rows for n in (x.data_ptr(), *x.stride()[:2])]
     places = (*strides, *(x.data_ptr() for x in (S, Z, denominators, out)))

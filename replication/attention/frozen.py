@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from replication.attention.compiled import share
-from replication.attention.kernels import passes, wanted_kernel
+from replication.attention.kernels import TOKENS, passes, wanted_kernel
 
 Pair = tuple[Tensor, Tensor]
 """Weight and bias."""
@@ -64,7 +64,7 @@ class FrozenLayers:
         return x
 
     def _run(self, weights: tuple[int, ...], x: Tensor, y: Tensor, qkv: Tensor) -> None:
-        kernel, groups = passes("tokens")["layer"], -(-len(x) // ROWS)
+        kernel, groups = passes(TOKENS)["layer"], -(-len(x) // ROWS)
         sizes = x.data_ptr(), y.data_ptr(), qkv.data_ptr(), self.d, self.wide, self.eps
 
         def run(part: tuple[int, int], room: Tensor) -> bool:
@@ -134,11 +134,17 @@ def _pairs(layer: nn.Module) -> list[tuple[Tensor, Tensor]]:
 
 def _obstacle(layers: Sequence[nn.Module]) -> str | None:
     """Why layers cannot be frozen; None if they can."""
-    found = wanted_kernel("tokens")
+    found = wanted_kernel(TOKENS)
     if found.kernel != "compiled":
         return found.reason
     if any(layer.cross is not None for layer in layers):
         return "they look at a source as well"
+    if any(getattr(layer.attention.project, "parts", 1) != 3 for layer in layers):
+        return "queries and keys are shared"
+    alike = {(layer.attention.heads, layer.norm.eps, layer.norm_ff.eps, *layer.widen.weight.shape)
+             for layer in layers}  # fmt: skip
+    if len(alike) > 1:
+        return "their sizes differ"
     if any(layer.activation is not F.relu for layer in layers):
         return "their activation is not relu"
     weights = [p for layer in layers for p in layer.parameters()]

@@ -25,14 +25,26 @@ from replication.attention.feature_maps import elu_plus_one
 
 KERNELS = ("auto", "compiled", "pytorch")
 VARIABLE = "REPLICATION_KERNEL"
-GROUPS = {
-    "causal": ("causal linear attention", "causal_forward", "causal_backward"),
-    "tokens": ("generation token by token", "token_rows"),
-    "softmax": ("tiled softmax attention", "softmax_blocks"),
-}
-"""What is compiled together: what it is for, and the modules."""
 LARGEST = 256
 """Features of a head. Larger sums leave the cache, where PyTorch's products are as fast."""
+
+
+class Group(NamedTuple):
+    """What is compiled together: what it is for, and the functions that compile it. They are named
+    in words that ``store.code`` follows, so that a changed block makes results stale."""
+
+    title: str
+    makers: tuple[str, ...]
+
+
+CAUSAL = Group("causal linear attention", (
+    "replication.attention.blocks.causal_forward:compile_passes",
+    "replication.attention.blocks.causal_backward:compile_passes",
+))  # fmt: skip
+TOKENS = Group("generation token by token",
+               ("replication.attention.blocks.token_rows:compile_passes",))  # fmt: skip
+SOFTMAX = Group("tiled softmax attention",
+                ("replication.attention.blocks.softmax_blocks:compile_passes",))  # fmt: skip
 
 
 class Choice(NamedTuple):
@@ -55,13 +67,13 @@ def choose_kernel(
     causal: bool,
     feature_map: Callable,
     kernel: str = "auto",
-    group: str = "causal",
+    group: Group = CAUSAL,
 ) -> Choice:
     """The kernel that runs for these inputs, and why.
 
     ``kernel`` insists on one; "auto" leaves the choice to the environment variable
     REPLICATION_KERNEL and, where that is not set, to what is possible.
-    ``group`` is "causal" for whole sequences, "tokens" for single tokens.
+    ``group`` is CAUSAL for whole sequences, TOKENS for single tokens.
     """
     wanted, asked = _wanted(kernel)
     if wanted == "pytorch":
@@ -80,7 +92,7 @@ def choose_kernel(
     return Choice("pytorch", obstacle) if obstacle else found
 
 
-def wanted_kernel(group: str) -> Choice:
+def wanted_kernel(group: Group) -> Choice:
     """What the environment leaves to a group of kernels that has no argument of its own."""
     wanted, asked = _wanted("auto")
     if wanted == "pytorch":
@@ -116,13 +128,13 @@ def _obstacle(Q: Tensor, V: Tensor, causal: bool, feature_map: Callable) -> str 
     return None
 
 
-def available_kernel(group: str = "causal") -> Choice:
+def available_kernel(group: Group = CAUSAL) -> Choice:
     """Whether the compiled kernel works here; tried, not guessed. Compiles it if need be."""
     passes, reason = _loaded(group)
     return Choice("compiled" if passes else "pytorch", reason)
 
 
-def passes(group: str = "causal") -> dict[str, Pass]:
+def passes(group: Group = CAUSAL) -> dict[str, Pass]:
     """The compiled functions of a group by name."""
     found, reason = _loaded(group)
     if found is None:
@@ -133,13 +145,13 @@ def passes(group: str = "causal") -> dict[str, Pass]:
 _lock = Lock()
 
 
-def _loaded(group: str) -> tuple[dict[str, Pass] | None, str]:
+def _loaded(group: Group) -> tuple[dict[str, Pass] | None, str]:
     with _lock:  # two threads would compile it twice
         return _load(group)
 
 
 @cache
-def _load(group: str) -> tuple[dict[str, Pass] | None, str]:
+def _load(group: Group) -> tuple[dict[str, Pass] | None, str]:
     try:
         import numba
 
@@ -147,7 +159,7 @@ def _load(group: str) -> tuple[dict[str, Pass] | None, str]:
     except Exception as error:  # whatever it is, PyTorch's kernel computes the same
         reason = f"numba fails ({type(error).__name__}: {str(error).splitlines()[0]})"
         warnings.warn(
-            f"The compiled kernel of linear attention cannot be used: {reason}. PyTorch's kernel "
+            f"The compiled kernel for {group.title} cannot be used: {reason}. PyTorch's kernel "
             "computes the same in its place, two to three times slower. "
             f"Mend it by: pip install numba; silence this by {VARIABLE}=pytorch",
             stacklevel=2,
@@ -156,17 +168,21 @@ def _load(group: str) -> tuple[dict[str, Pass] | None, str]:
     return found, f"numba {numba.__version__} compiled it for this processor"
 
 
-def _compile(group: str) -> dict[str, Pass]:
+def _compile(group: Group) -> dict[str, Pass]:
     """From the disk, if an earlier process has left it there."""
-    title, *modules = GROUPS[group]
+    makers = [maker.split(":") for maker in group.makers]
+    last = makers[-1][0].rpartition(".")[2]
     with _cache_folder() as folder:
-        if folder is None or not any(folder.rglob(f"{modules[-1]}.*.nbi")):
+        if folder is None or not any(folder.rglob(f"{last}.*.nbi")):
             kept = f"kept in {folder}" if folder else "for this process: no folder to keep it in"
-            print(f"Compiling {title} for this processor, {kept} ...", file=sys.stderr, flush=True)
+            print(
+                f"Compiling {group.title} for this processor, {kept} ...",
+                file=sys.stderr,
+                flush=True,
+            )
         found = {}
-        for name in modules:
-            module = import_module(f"replication.attention.blocks.{name}")
-            found |= module.compile_passes(cache=folder is not None)
+        for module, name in makers:
+            found |= getattr(import_module(module), name)(cache=folder is not None)
     return {name: Pass(*each) for name, each in found.items()}
 
 
@@ -195,8 +211,9 @@ def _cache_folder() -> Iterator[Path | None]:
 
 
 def _folder() -> Path:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).with_name("blocks").glob("*.py")):
+    here, digest = Path(__file__).parent, hashlib.sha256()
+    callers = (here / f"{name}.py" for name in ("compiled", "frozen", "softmax_tiled"))
+    for path in (*sorted((here / "blocks").glob("*.py")), *callers):  # sizes come from the callers
         digest.update(path.read_bytes())
     home = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     return Path(home or Path.home() / ".cache") / "replication" / digest.hexdigest()[:12]

@@ -1,8 +1,9 @@
 """Linear attention, Eqs. (4)-(12), and the RNN that it is, Eqs. (16)-(20)."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -19,8 +20,8 @@ from replication.attention.checks import (
 )
 from replication.attention.compiled import CompiledSums, compiled_step, rows_dense
 from replication.attention.feature_maps import FeatureMap, elu_plus_one
-from replication.attention.kernels import choose_kernel
-from replication.attention.state import State, check_in_place, check_step
+from replication.attention.kernels import TOKENS, choose_kernel
+from replication.attention.state import State, check_in_place, check_is_state, check_step
 
 
 class DenominatorRange:
@@ -101,17 +102,19 @@ def linear_attention_step(
     the first token, Eqs. (16) and (17). The state that came is left as it was.
     """
     check_step(state, q, k, v)
-    dtype = _sum_dtype(v)
-    q, k, value = feature_map(q.to(dtype)), feature_map(k.to(dtype)), v.to(dtype)
-    _check_state(state, (*k.shape, v.shape[-1]), v)
-    k1 = k.unsqueeze(-1)
-    if state is None:
-        state = State(k1 * value.unsqueeze(-2), k)
-    else:
-        state = State(torch.addcmul(state.s, k1, value.unsqueeze(-2)), state.z + k)
-    if not isinstance(feature_map, FeatureMap):
-        _check_denominators(torch.linalg.vecdot(q, state.z))
-    return read(state, q).to(v.dtype), state
+    dtype, ready = _sum_dtype(v), isinstance(feature_map, FeatureMap)
+    phi = feature_map if ready else partial(check_features, feature_map)
+    with _exact_sums(v):
+        q, k, value = phi(q.to(dtype)), phi(k.to(dtype)), v.to(dtype)
+        _check_state(state, (*k.shape, v.shape[-1]), v)
+        k1 = k.unsqueeze(-1)
+        if state is None:
+            state = State(k1 * value.unsqueeze(-2), k)
+        else:
+            state = State(torch.addcmul(state.s, k1, value.unsqueeze(-2)), state.z + k)
+        if not ready:
+            _check_denominators(torch.linalg.vecdot(q, state.z))
+        return read(state, q).to(v.dtype), state
 
 
 def linear_attention_step_(
@@ -129,7 +132,7 @@ def linear_attention_step_(
     check_step(state, q, k, v)
     _check_state(state, (*k.shape, v.shape[-1]), v)
     check_in_place(state, q, k, v)
-    if choose_kernel(q, v, True, elu_plus_one, kernel, "tokens").kernel == "compiled":
+    if choose_kernel(q, v, True, elu_plus_one, kernel, TOKENS).kernel == "compiled":
         result, denominators = compiled_step(*state, q, k, v)
         if watch := _watching.get():
             watch.add(denominators)
@@ -152,7 +155,9 @@ def read(state: State, q: Float[Tensor, "B H C"]) -> Float[Tensor, "B H M"]:
 def _compiled(Q, K, V, key_lengths, hidden, phi, state, return_state) -> tuple:
     """Causal attention by the compiled kernel, which sees neither padding nor a mask."""
     N = torch.full(Q.shape[:1], Q.shape[2])
-    lengths = N if key_lengths is None else torch.as_tensor(key_lengths, dtype=torch.int64)
+    lengths = (
+        N if key_lengths is None else torch.as_tensor(key_lengths, dtype=torch.int64, device="cpu")
+    )
     start = (None, None) if state is None else (x.contiguous() for x in state)
     options = *start, lengths.contiguous(), return_state
 
@@ -177,9 +182,10 @@ def _by_pytorch(Q, K, V, causal, hidden, phi, state, return_state) -> tuple:
         (K,) = _masked(hidden, K)
     _check_state(state, (*V.shape[:2], phi.size(Q.shape[-1]), V.shape[-1]), V)
     form = _causal if causal else _full
-    found = confined(
-        lambda q, k, v: form(q, k, v, hidden, phi, state, return_state), Q, K, V, causal
-    )
+    with _exact_sums(V):
+        found = confined(
+            lambda q, k, v: form(q, k, v, hidden, phi, state, return_state), Q, K, V, causal
+        )
     if phi is identity:
         _check_denominators(found[1])
     return found
@@ -227,9 +233,17 @@ def _sum_dtype(x: Tensor) -> torch.dtype:
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
+def _exact_sums(x: Tensor) -> AbstractContextManager:
+    """Autocast would add up in half precision what must not be."""
+    if x.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(x.device.type):
+        return torch.autocast(x.device.type, enabled=False)
+    return nullcontext()
+
+
 def _check_state(state: State | None, shape: tuple[int, ...], V: Tensor) -> None:
     if state is None:
         return
+    check_is_state(state)
     if state.s.shape != shape or state.z.shape != shape[:-1]:
         raise ValueError(
             f"The state has shapes {list(state.s.shape)} and {list(state.z.shape)}, but these "

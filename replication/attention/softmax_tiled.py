@@ -1,7 +1,7 @@
 """Softmax attention with the same care as linear attention: the same tiles, threads and compiler.
 
-A contender that shows how much of a difference in time is that of the mechanisms, and how much
-that of the kernels. ``softmax_blocks`` says what is computed.
+Notebook 02 and ``bench attention`` show by it how much of a difference in time is that of the
+mechanisms, and how much that of the kernels. ``softmax_blocks`` says what is computed.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from replication.attention.checks import check_attention, confined, hidden_keys
 from replication.attention.compiled import call, places_of, rows_dense, share
-from replication.attention.kernels import passes
+from replication.attention.kernels import SOFTMAX, passes
 from replication.attention.once import once
 
 BLOCK = 64
@@ -55,7 +55,7 @@ def softmax_attention_tiled(
         )
     hidden = hidden_keys(key_lengths, K)
     lengths = torch.full(K.shape[:1], K.shape[2]) if key_lengths is None else key_lengths
-    lengths = torch.as_tensor(lengths, dtype=torch.int64).contiguous()
+    lengths = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").contiguous()
     if hidden is not None:
         K, V = K.masked_fill(hidden, 0), V.masked_fill(hidden, 0)
 
@@ -89,6 +89,6 @@ class TiledSoftmax(torch.autograd.Function):
 
 
 def _run(name: str, s: SoftmaxSizes, lengths: Tensor, log_sums: Tensor, *tensors: Tensor) -> None:
-    kernel = passes("softmax")[name]
+    kernel = passes(SOFTMAX)[name]
     run = partial(call, kernel, places_of(tensors), lengths.numpy(), log_sums.data_ptr(), s)
     share(run, s.B * s.H, s.B * s.H * s.N * s.L * (s.D + s.M), kernel.floats(s), log_sums)

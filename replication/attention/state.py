@@ -16,15 +16,29 @@ class State(NamedTuple):
     z: Float[Tensor, "B H C"]
 
 
+def check_is_state(state: State) -> None:
+    """Two tensors of one type on one device."""
+    if not isinstance(state, State):
+        raise TypeError(f"The state is a {type(state).__name__}. Pass the State that a step gave.")
+    for name, x in state._asdict().items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} is a {type(x).__name__}, not a tensor. Pass a torch.Tensor.")
+    if (state.z.dtype, state.z.device) != (state.s.dtype, state.s.device):
+        raise ValueError(
+            f"The state has s of {state.s.dtype} on {state.s.device} and z of {state.z.dtype} on "
+            f"{state.z.device}. Convert both to one type, on one device."
+        )
+
+
 def check_step(state: State | None, q: Tensor, k: Tensor, v: Tensor) -> None:
     if isinstance(v, State):
         raise TypeError("The state comes first: linear_attention_step(state, q, k, v).")
-    if not (state is None or isinstance(state, State)):
-        raise TypeError(f"The state is a {type(state).__name__}. Pass the State that a step gave.")
     tokens = {"q": q, "k": k, "v": v}
-    for name, x in tokens.items() if state is None else (tokens | state._asdict()).items():
+    for name, x in tokens.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} is a {type(x).__name__}, not a tensor. Pass a torch.Tensor.")
+    if state is not None:
+        check_is_state(state)
     if not q.ndim == k.ndim == v.ndim == 3:
         raise ValueError(
             f"A step takes one token, [batch, heads, features], but q has shape {list(q.shape)}, "
@@ -37,11 +51,6 @@ def check_step(state: State | None, q: Tensor, k: Tensor, v: Tensor) -> None:
             "one number of heads and one type."
         )
     check_tensors(**{name: x.unsqueeze(2) for name, x in tokens.items()})
-    if state is not None and (state.z.dtype, state.z.device) != (state.s.dtype, state.s.device):
-        raise ValueError(
-            f"The state has s of {state.s.dtype} on {state.s.device} and z of {state.z.dtype} on "
-            f"{state.z.device}. Convert both to one type, on one device."
-        )
 
 
 def check_in_place(state: State, q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -93,9 +94,9 @@ def seconds(run: Callable[[], object], device: torch.device | None = None) -> fl
 
 
 def cpu_seconds(run: Callable[[], object], device: torch.device | None = None) -> float:
-    """Processor time of one call, in all threads of this process: what other programs do at the
-    same time hardly counts. On CUDA its wall time."""
-    if device is not None and device.type == "cuda":
+    """Of one call: CPU time if one thread works, which other programs hardly lengthen; wall time
+    of several threads, and of CUDA."""
+    if torch.get_num_threads() > 1 or (device is not None and device.type == "cuda"):
         return seconds(run, device)
     start = time.process_time()
     run()
@@ -105,12 +106,13 @@ def cpu_seconds(run: Callable[[], object], device: torch.device | None = None) -
 def interleaved(
     runs: dict[str, Callable[[], object]], rounds: int, device: torch.device | None = None
 ) -> Iterator[tuple[int, str, float]]:
-    """(round, name, seconds): every contender once a round, in turn, after one warm-up."""
+    """(round, name, cpu_seconds): all contenders once a round, in random order, after a warm-up."""
     for run in runs.values():
-        seconds(run, device)
+        run()
+    order = random.Random(0)
     for i in range(rounds):
-        for name, run in runs.items():
-            yield i, name, seconds(run, device)
+        for name in order.sample(list(runs), len(runs)):
+            yield i, name, cpu_seconds(runs[name], device)
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device | None = None) -> int:

@@ -103,8 +103,11 @@ def _threads() -> list[str]:
 
 
 def _queued_ns(thread: str) -> int:
-    with open(f"/proc/{thread}/schedstat") as file:
-        return int(file.read().split()[1])
+    try:
+        with open(f"/proc/{thread}/schedstat") as file:
+            return int(file.read().split()[1])
+    except OSError:  # it has ended since
+        return 0
 
 
 def repeat(call: Callable[[], object], loops: int, sentinel: Sentinel, kind: Kind) -> dict:

@@ -114,14 +114,17 @@ class _Work:
         A contender ends where its next length, were it four times the last, passes the budget.
         """
         last: dict[str, float] = {}
+        full: dict[str, str] = {}
         for name, N in sorted(self.calls, key=lambda cell: cell[1]):
             left = self.end - time.perf_counter()
             expected = 4 * last.get(name, 0.0)
-            if expected * FEWEST > left:
+            if name in full:
+                self.skipped[name, N] = full[name]
+            elif expected * FEWEST > left:
                 why = f"a call might take {expected:.2g} s, {max(left, 0.0):.0f} s were left"
                 self.skipped[name, N] = f"time: {why}"
             elif not self.try_out((name, N)):
-                last[name] = np.inf
+                full[name] = self.skipped[name, N]
             else:
                 last[name] = self.longest_s[name, N]
         self.fit_into_budget()

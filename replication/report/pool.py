@@ -11,7 +11,7 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import pandas as pd
 
@@ -37,6 +37,12 @@ def export(options: Namespace) -> int:
     out = options.out or store.BUILD / f"{options.profile}.replication.zip"
     if out.is_dir() or not out.name.endswith(".zip"):
         raise ValueError(f"--out {out} names no zip file. Try my-machine.zip.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=out.parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be written: {error.strerror}.") from None
     run = load_run(options.profile)
     if not run.kept:
         raise StoreError(
@@ -48,7 +54,6 @@ def export(options: Namespace) -> int:
         for path in (unit.path(run.folder), unit.path(run.folder).with_suffix(".json")):
             content[path.relative_to(run.folder).as_posix()] = path.read_bytes()
     part = out.with_name(f".{out.name}.part")
-    out.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, each in content.items():
             packed.writestr(name, each)
@@ -63,9 +68,9 @@ def unpacked(file: Path, folder: Path) -> Run:
     try:
         with zipfile.ZipFile(file) as packed:
             _check(packed)
-            manifest = json.loads(packed.read(MANIFEST))
+            manifest = dict(json.loads(packed.read(MANIFEST)))
             packed.extractall(folder)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise StoreError(f"{file} is no exported file ({error}). Write one by\n"
                          "    replication export") from None  # fmt: skip
     if manifest.get("profile") not in PROFILES:
@@ -79,6 +84,9 @@ def unpacked(file: Path, folder: Path) -> Run:
         run = load_run(manifest["profile"], folder)
     except StoreError as error:
         raise StoreError(f"{file} is refused: {str(error).splitlines()[0]}") from None
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        what = f"its rows or provenance hold what they should not ({error})"
+        raise StoreError(f"{file} is refused: {what}. Export it again.") from None
     if not run.kept:
         raise StoreError(f"{file} holds no results of this version. Export it again.")
     return run
@@ -100,18 +108,30 @@ def _check(packed: zipfile.ZipFile) -> None:
 
 
 def pool(options: Namespace) -> int:
+    out = Path(options.out)
+    if out.suffix not in (".md", ".txt") or (out.exists() and not is_ours(out)):
+        raise ValueError(f"--out {out} would not be a report of this command: name a new .md file, "
+                         "or one that pool has written.")  # fmt: skip
     names = [path.name.removesuffix(".zip").removesuffix(".replication") for path in options.files]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"Two files are called {name}. Name each after its machine.")
     with TemporaryDirectory() as folder:
-        runs = {name: unpacked(path, Path(folder) / name)
-                for name, path in zip(names, options.files, strict=True)}  # fmt: skip
+        files = enumerate(zip(names, options.files, strict=True))
+        runs = {name: unpacked(path, Path(folder) / str(i)) for i, (name, path) in files}
     text = report(runs)
-    store.write_whole(options.out, text.encode())
+    store.write_whole(out, text.encode())
     print(text)
     print(f"Written to {options.out}")
     return 0
+
+
+TITLE = "# Results of several machines"
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file may be replaced: one that begins as this command begins its own."""
+    return path.is_file() and path.read_bytes().startswith(TITLE.encode())
 
 
 def report(runs: dict[str, Run]) -> str:
@@ -122,7 +142,7 @@ def report(runs: dict[str, Run]) -> str:
     )
     titles = {claim.id: f"{claim.id} {claim.title}" for claim in claims.claims()}
     side_by_side = outcomes.rename(index=titles).rename_axis("claim").reset_index()
-    parts = ["# Results of several machines", table_text(machines, "of machines"), "## Verdicts",
+    parts = [TITLE, table_text(machines, "of machines"), "## Verdicts",
              table_text(side_by_side, "of verdicts"), "## What was seen"]  # fmt: skip
     for id, row in outcomes.iterrows():
         verdict = "they differ" if row.nunique() > 1 else row.iloc[0]

@@ -82,7 +82,8 @@ def from_which(found: Any) -> str:
     from replication.stats import brief
 
     if found.status == "below":
-        return f"at every length measured, from N = {whole(found.shortest)} on"
+        sure = f" (95 % interval up to {whole(found.high)})" if found.high else ""
+        return f"at every length measured, from N = {whole(found.shortest)} on{sure}"
     if found.status == "beyond":
         return f"at most below N = {whole(found.longest)}, the longest length measured"
     ends = brief(found).partition("(")[2].rstrip(")")

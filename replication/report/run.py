@@ -10,7 +10,7 @@ import pandas as pd
 from replication import claims, experiments, store
 from replication.claims import Claim
 from replication.experiments.base import NOT_RUN, Verdict
-from replication.report.prose import duration, number
+from replication.report.prose import duration, listed, number
 
 
 class Run(NamedTuple):
@@ -71,7 +71,7 @@ def verdicts(
             row["Reference run"] = _outcome(reference[claim.id]["outcome"])
         rows.append(row | {"This run": _outcome(found[claim.id].outcome)})
     for (name, by), ids in open_claims.items():
-        which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+        which = listed(ids)
         title = f"**{which}** {experiments.every()[name].title}"
         rows.append({"Claim": title, "Made by": by, "This run": NOT_RUN})
     return pd.DataFrame(rows).fillna("–")

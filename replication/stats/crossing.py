@@ -24,7 +24,7 @@ from replication.stats.levels import (
 )
 
 PER_OCTAVE = 96
-"""Points between N and 2 N at which ratios are looked at: crossovers are exact to 1 %."""
+"""Points between N and 2 N at which ratios are looked at; between them a straight line."""
 Labels = Mapping[str, str] | None
 """What to call the contenders in a sentence, where not by their names."""
 VERBS = {
@@ -146,4 +146,7 @@ def _last_not_cheaper(points: np.ndarray, saved: np.ndarray) -> float:
     dearer = np.flatnonzero(saved <= 0)
     if not len(dearer):
         return 0.0
-    return float(points[dearer[-1]]) if dearer[-1] + 1 < len(points) else inf
+    if (last := dearer[-1]) + 1 == len(points):
+        return inf
+    share = -saved[last] / (saved[last + 1] - saved[last])
+    return float(points[last] * (points[last + 1] / points[last]) ** share)

@@ -113,7 +113,7 @@ def growth_exponent(
 ) -> Exponent:  # fmt: skip
     """The slope of log cost over log N at N >= shortest, in units that reached all of them."""
     logs = _of(levels(rows, quantity), contender).sort_index(axis=1).loc[:, shortest:]
-    logs = logs.dropna(axis=1, how="all").dropna()
+    logs = _in_common(logs, quantity)
     _check_lengths(logs.shape[1], FEWEST_LENGTHS, f"{contender} at N >= {shortest}")
     N = logs.columns.to_numpy(int)
     x = np.log(N) - np.log(N).mean()
@@ -132,8 +132,22 @@ def log_ratios(
         raise ValueError(f'"{contender}" cannot be compared with itself. Name two contenders.')
     table = levels(rows[rows["contender"].isin([contender, opponent])], quantity)
     ours, theirs = _of(table, contender), _of(table, opponent)
-    logs = (theirs - ours).sort_index(axis=1).dropna(axis=1, how="all")
+    logs = _reached((theirs - ours).sort_index(axis=1), quantity)
     return logs.columns.to_numpy(int), logs.to_numpy()
+
+
+def _reached(logs: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """The lengths that enough units have: one that a single run reached says nothing of others."""
+    fewest = 1 if quantity in EXACT else min(FEWEST_UNITS, len(logs))
+    return logs.loc[:, logs.notna().sum() >= fewest]
+
+
+def _in_common(logs: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """Of those lengths, the units that have all."""
+    found = _reached(logs, quantity).dropna()
+    if len(found) < (1 if quantity in EXACT else FEWEST_UNITS):
+        raise TooFewError(f"{len(found)} units reached all lengths, {FEWEST_UNITS} are needed.")
+    return found
 
 
 def over_units(values: np.ndarray, level: float = LEVEL, quantity: str = TIME) -> tuple:

@@ -247,4 +247,13 @@ def retire(units: Iterable[Unit], folder: Path | None = None) -> None:
             write_whole(
                 path.with_suffix(".json"), to_json(provenance(path) | {"source": "retired"})
             )
-            unit.scratch(folder).unlink(missing_ok=True)
+        unit.scratch(folder).unlink(missing_ok=True)
+
+
+def move(units: Iterable[Unit], old: Path, new: Path) -> None:
+    """Rows from one folder to another, where they replace those that were there."""
+    for unit in units:
+        for suffix in (".csv", ".json"):
+            target = unit.path(new).with_suffix(suffix)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            unit.path(old).with_suffix(suffix).replace(target)

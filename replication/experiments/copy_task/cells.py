@@ -59,7 +59,7 @@ def sentence(cell: dict) -> str:
         found.append(f"its loss is {fold(times['mean'])} times that of softmax ({ends})")
     found.append(instability(cell) or _calm(cell))
     if missing := _missing(cell):
-        found.append(f"open for want of {missing}")
+        found.append(f"undecided for lack of {missing}")
     return "; ".join(found) + "."
 
 

@@ -160,7 +160,8 @@ def _view(study: Study, what: str, make: Any, folder: Path | None, **more: str) 
     at = study.lengths[-1], study.seeds[0]
     runs = [_unit(run) for run in study.runs() if (run.length, run.seed) == at]
     numbers = {"runs": [unit.numbers for unit in runs], **more}
-    code = (make, *dict.fromkeys(part for unit in runs for part in unit.code))
+    steps = (f for name in study.attentions for f in mechanism(name).code())
+    code = (make, *dict.fromkeys((*(part for unit in runs for part in unit.code), *steps)))
     run = partial(_viewed, make, runs, folder, more)
     return Unit(NAME, f"{study.setting}-{what}", study.profile, numbers, code, run)
 

@@ -31,11 +31,11 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
+    scaling = question(options)
     import pandas as pd
 
     from replication.experiments.crossover.run import check_size
 
-    scaling = question(options)
     check_size(scaling)
     found = answer(scaling)
     if options.json:

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from replication import measure, store
 from replication.experiments.crossover.numbers import OWN, resolve
@@ -44,12 +45,19 @@ def ensure(
 
 
 def ask_now(scaling: Scaling, folder: Path) -> Evidence:
-    """All runs anew, in the time that they have together."""
+    """All runs anew, in the time that they have together; the last stay until all are there."""
     check_size(scaling)
     every, end = units_of(scaling), time.time() + scaling.seconds * scaling.runs
-    for i, unit in enumerate(every):
-        in_own_process(replace(unit, run=partial(_until, scaling, i, end)), folder)
+    with TemporaryDirectory(prefix=".asking-", dir=made(folder)) as aside:
+        for i, unit in enumerate(every):
+            in_own_process(replace(unit, run=partial(_until, scaling, i, end)), Path(aside))
+        store.move(every, Path(aside), folder)
     return evidence([store.load(unit, folder) for unit in every])
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _until(scaling: Scaling, run: int, end: float, scratch: Path) -> store.Result:
@@ -72,11 +80,11 @@ def check_size(scaling: Scaling) -> None:
 
 
 def others(root: Path) -> list[Evidence]:
-    """What ``replication crossover`` has left there, question by question; whole ones alone."""
+    """What ``replication crossover`` has left there, question by question."""
     folder, found = root / OWN, {}
     for path in sorted((folder / "crossover").glob("run-*.json")):
-        numbers = json.loads(path.read_text())["numbers"]
-        run = numbers.pop("run")
+        numbers = store.provenance(path).get("numbers", {})
+        run = numbers.pop("run", None)
         found.setdefault(json.dumps(numbers, sort_keys=True), {})[run] = path
     kept = store.read_folder(folder / "crossover") if found else []
     by_path = {one.unit.path(folder).with_suffix(".json"): one for one in kept}

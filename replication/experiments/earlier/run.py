@@ -165,6 +165,7 @@ def summary(kept: Iterable[Kept]) -> pd.DataFrame:
 
 def costs(evidence: Evidence) -> list[dict]:
     """The seconds of all updates and their operations: 6 P T, of P parameters over T tokens."""
-    runs = evidence.runs
+    if not len(runs := evidence.runs):
+        return []
     part = f"why the earlier replication differed ({len(runs)} runs)"
     return [{"Part": part, "Flops": runs.work.sum(), "Measured": runs.seconds.sum()}]

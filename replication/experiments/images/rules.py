@@ -12,7 +12,14 @@ import numpy as np
 import pandas as pd
 
 from replication.experiments.base import NOT_RUN, Verdict, by_answers
-from replication.experiments.images.sources import ALPHA, FEWEST_SEEDS, PAPER, SIDES, TITLES
+from replication.experiments.images.sources import (
+    ALPHA,
+    FEWEST_SEEDS,
+    PAPER,
+    SIDES,
+    TITLES,
+    TRAINING_IMAGES,
+)
 from replication.stats import equivalence, mean_interval, median_interval
 
 # One row a run --------------------------------------------------------------------------------
@@ -157,12 +164,30 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
     seen = "; ".join(f"{one.study.side} x {one.study.side}: {_in_words(_bits(summarise(one)))}"
                      for one in found)  # fmt: skip
     less = "" if n >= FEWEST_SEEDS else f", fewer than {FEWEST_SEEDS}, so nothing is decided"
+    size = f"{trained.study.side} x {trained.study.side}"
     text = f"Bits per dimension on {TITLES[dataset]}, reduced models: {seen}. " \
-           f"{n} seed{'s' * (n > 1)} at {trained.study.setting}{less}"  # fmt: skip
+           f"{n} seed{'s' * (n > 1)} at {size}{less}"  # fmt: skip
     if n >= 2:
         text += f"; linear is {_percent(pair.mean)} from softmax (90 % interval " \
                 f"{_percent(pair.low)} to {_percent(pair.high)}, margin {margin:.0%})"  # fmt: skip
     return Verdict(by_answers(list(answers.values())), text + ".", values)
+
+
+def sizes_in_words(evidence: Any) -> str:
+    """What was trained in place of the published models, a sentence a setting."""
+    said = []
+    for one in evidence.settings.values():
+        s, seen = one.study, summarise(one).seen
+        epochs = f"{seen.max() / TRAINING_IMAGES[s.dataset]:.2g}"
+        tested = one.evaluations.images.max()
+        said.append(
+            f"At {s.side} x {s.side} ({TITLES[s.dataset]}): {s.n_layers} layers of width "
+            f"{s.d_model} with {s.n_heads} heads, {one.facts['parameters'] / 1e6:.2g} million "
+            f"parameters, {s.lr:g} as learning rate, at most {epochs} epochs in batches of "
+            f"{s.batch_size}, {len(s.seeds)} seed{'s' * (len(s.seeds) > 1)}, bits of {tested:.0f} "
+            "test images."
+        )
+    return " ".join(said)
 
 
 def _below(values: np.ndarray) -> bool | None:
@@ -220,7 +245,10 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     if not found:
         return _not_run(f"No pair of models was trained on {TITLES[dataset]}.")
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
-    times = at_equal_time(trained)
+    stopped = {(row["attention"], row["seed"]) for row in trained.failures}
+    pairs = zip(trained.evaluations.attention, trained.evaluations.seed, strict=True)
+    going = [pair not in stopped for pair in pairs]
+    times = at_equal_time(trained._replace(evaluations=trained.evaluations[going]))
     values, side = differences(times, opponent), trained.study.side
     answer = _below(values)
     if side < SIDES[dataset]:
@@ -245,8 +273,12 @@ def _bits(runs: pd.DataFrame) -> dict[str, float]:
     return runs.groupby("attention", sort=False).bits_per_dim.mean().to_dict()
 
 
+WORDS = {"softmax": "softmax", "linear": "linear", "lsh-1": "LSH with one round",
+         "lsh-4": "LSH with four"}  # fmt: skip
+
+
 def _in_words(bits: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in bits.items())
+    return ", ".join(f"{WORDS[name]} {value:.3f}" for name, value in bits.items())
 
 
 def _signed(bits: float) -> str:

@@ -131,7 +131,9 @@ def samples_unit(study: Study, folder: Path | None = None, data: str = "") -> Un
     """Images of every mechanism, first seed: drawn freely, and from the upper half of others."""
     runs = [_unit(run) for run in study.runs() if run.seed == study.seeds[0]]
     numbers = {"runs": [u.numbers for u in runs], "counts": [SAMPLES, GIVEN, COPIES]}
-    code = (drawn, *dict.fromkeys(part for unit in runs for part in unit.code))
+    cards = [contenders()[run.attention].mechanism for run in study.runs()]
+    every = [*(part for unit in runs for part in unit.code), *(f for c in cards for f in c.code())]
+    code = (drawn, *dict.fromkeys(every))
     make = partial(_samples, study, runs, folder, data)
     return Unit(NAME, f"{study.setting}-samples", study.profile, numbers, code, make)
 

@@ -82,6 +82,7 @@ OUR_OWN = {"threads": Origin(), "device": Origin()}
 SIDES = {"mnist": 28, "cifar10": 32}
 COLOURS = {"mnist": 1, "cifar10": 3}
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+TRAINING_IMAGES = {"mnist": 60_000, "cifar10": 50_000}
 
 # Chosen ---------------------------------------------------------------------------------------
 
@@ -149,10 +150,10 @@ CHOICES = {
             **because("1000 test images", eval_batches=100, eval_every=500),
         },
         ("cifar10", 16): _MIDDLE | {
-            **because("ten minutes of softmax attention", steps=1200, batch_size=4),
-            **because("so that all are trained for about the same time", linear_pace=1.9),
-            **because("27 chunks of 29 hold 767 positions", lsh_chunk=29),
-            **because("400 test images", eval_batches=100, eval_every=120),
+            **because("six minutes of softmax attention", steps=700, batch_size=4),
+            **because("those of C10", attentions=("softmax", "linear")),
+            **because("so that both are trained for about the same time", linear_pace=2.1),
+            **because("400 test images", eval_batches=100, eval_every=100),
         },
         ("cifar10", 32): _MIDDLE | {
             **because(SPEED, steps=1000, batch_size=4, attentions=("linear",), linear_pace=1.0),

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from replication import measure, store
 from replication.attention import FrozenStack, mechanism, softmax_attention_tiled
 from replication.attention.authors import ABSENT, is_installed
-from replication.attention.kernels import available_kernel
+from replication.attention.kernels import SOFTMAX, available_kernel
 from replication.experiments.decoding.run import HEADS, LAYERS, WIDTH, stack
 from replication.experiments.implementations.scrutiny import slope, training
 
@@ -44,7 +44,7 @@ def attends() -> dict[str, Callable]:
     found["linear, PyTorch"] = partial(mechanism("linear"), kernel="pytorch")
     if is_installed():
         found["authors"] = mechanism("authors")
-    if available_kernel("softmax").kernel == "compiled":
+    if available_kernel(SOFTMAX).kernel == "compiled":
         found["softmax, tiled"] = softmax_attention_tiled
     return found
 
@@ -77,26 +77,6 @@ def bench(rounds: int, device: str) -> tuple[dict[str, pd.DataFrame], float, dic
     return tables, max(rate, measure.gemm_rate(place)), measure.machine(place)
 
 
-def seconds(run: Callable[[], object], device: torch.device | None = None) -> float:
-    """Of one call: the processor's if one thread works, else the wall's."""
-    if torch.get_num_threads() > 1 or (device and device.type == "cuda"):
-        return measure.seconds(run, device)
-    start = time.process_time()
-    run()
-    return time.process_time() - start
-
-
-def interleaved(
-    runs: dict[str, Callable[[], object]], rounds: int, device: torch.device | None = None
-) -> Iterator[tuple[int, str, float]]:
-    """(round, name, seconds): every contender once a round, in turn, after one warm-up."""
-    for run in runs.values():
-        run()
-    for i in range(rounds):
-        for name, run in runs.items():
-            yield i, name, seconds(run, device)
-
-
 # Attention ------------------------------------------------------------------------------------
 
 
@@ -116,7 +96,7 @@ def attention(
         rows += [
             {"contender": name, "head_dim": D, "N": N, "round": i,
              "us": time * 1e6 / tokens, "peak_bytes": memory[name] / tokens}
-            for i, name, time in interleaved(runs, rounds, device)
+            for i, name, time in measure.interleaved(runs, rounds, device)
         ]  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -156,7 +136,7 @@ def decoders(rounds: int, tokens: int = 20) -> pd.DataFrame:
         with torch.inference_mode():
             rows += [
                 {"contender": name, "batch": batch, "round": i, "us": time * 1e6 / tokens}
-                for i, name, time in interleaved(runs, rounds)
+                for i, name, time in measure.interleaved(runs, rounds)
             ]
     return pd.DataFrame(rows)
 

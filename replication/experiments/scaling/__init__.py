@@ -3,7 +3,14 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from replication.experiments.base import Command, Experiment, at_least, later, one_of
+from replication.experiments.base import (
+    Command,
+    Experiment,
+    at_least,
+    can_be_folder,
+    later,
+    one_of,
+)
 from replication.store import RESULTS, WAYS
 
 HERE = __name__
@@ -11,8 +18,8 @@ HERE = __name__
 
 def folder(out: str | None, usual: Path) -> Path:
     """Where ``--out`` says that rows go."""
-    if out is not None and not out.strip():
-        raise ValueError(f"--out {out!r} names no folder. Give one, such as results/own.")
+    if out is not None and not can_be_folder(out):
+        raise ValueError(f"--out {out[:40]!r} can be no folder. Give one, such as results/own.")
     return Path(out) if out else usual
 
 

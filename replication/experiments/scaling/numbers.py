@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from replication.experiments.base import PROFILES as PROFILE_NAMES
-from replication.experiments.base import Choice, at_least, one_of, some, tidy
+from replication.experiments.base import Choice, at_least, fits, one_of, some, tidy
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 DIRECTIONS = ("forward", "training")
@@ -180,6 +180,9 @@ def check(s: Scaling) -> Scaling:
         "threads",
     ):
         at_least(name, getattr(s, name), 1)
+    for N in s.lengths:
+        numbers = s.heads * (4 * N * s.head_dim + s.head_dim**2)
+        fits("N", f"{N} with {s.heads} heads of {s.head_dim}", numbers)
     if not 0 < s.seconds < float("inf"):
         raise ValueError(f"seconds={s.seconds} must be positive.")
     if s.threads > (most := THREADS_PER_CORE * (os.cpu_count() or 1)):

@@ -159,6 +159,7 @@ def measure_kind(
     """Rows of all contenders and lengths of one kind; those left out have one with the reason."""
     free, skipped, calls = MEMORY_SHARE * measure.free_bytes(device), {}, {}
     on_thread = groups[0].clock == THREAD
+    counted = groups[0].clock == kinds(scaling)[0][0].clock  # once, by the clock that decides
     with pinned() if on_thread else nullcontext({"threads": torch.get_num_threads()}) as where:
         if not on_thread and scaling.threads > 1:
             torch.set_num_threads(scaling.threads)
@@ -175,12 +176,12 @@ def measure_kind(
             rng=np.random.default_rng([SEED, run]), believe=scaling.profile == "smoke",
         )  # fmt: skip
         if outcome.state == "too busy":
-            if groups[0].clock == kinds(scaling)[0][0].clock:
+            if groups == kinds(scaling)[0]:
                 raise TooBusyError(outcome.sentence())
             skipped |= dict.fromkeys(calls, "load: other programs had the machine")
             outcome = outcome._replace(rows=outcome.rows.iloc[:0])
         counts = {cell: measure.peak_bytes(calls[cell], device) for cell in calls
-                  if run == 0 and on_thread and cell not in outcome.skipped}  # fmt: skip
+                  if run == 0 and counted and cell not in outcome.skipped}  # fmt: skip
     return _frame(groups, outcome, skipped | outcome.skipped, counts), outcome, where
 
 

@@ -89,6 +89,11 @@ def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
     task = task_of(run)
     training = train.Training(_model_for(run, task), task, run)
     training.restore(path)
+    if training.step < run.steps:
+        raise StoreError(
+            f"{run.name} has done {training.step} of {run.steps} steps. "
+            f"{training.failure or f'Resume it by{chr(10)}    {unit.remedy}'}"
+        )
     return training.model.eval()
 
 
