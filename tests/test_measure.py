@@ -34,12 +34,15 @@ def test_flops_of_a_matrix_product_are_2nmk():
     assert measure.count_flops(lambda: a @ b) == 2 * 3 * 5 * 7
 
 
-def test_contenders_take_turns_after_a_warm_up():
+def test_contenders_take_turns_in_random_order_after_a_warm_up():
     calls = []
-    runs = {name: lambda name=name: calls.append(name) for name in "ab"}
-    rows = list(measure.interleaved(runs, 3))
-    assert calls == list("ab" * 4)
-    assert [(i, name) for i, name, _ in rows] == [(i, n) for i in range(3) for n in "ab"]
+    runs = {name: lambda name=name: calls.append(name) for name in "abc"}
+    rows = list(measure.interleaved(runs, 9))
+    assert calls[:3] == list("abc")
+    assert calls[3:] == [name for _, name, _ in rows]
+    turns = ["".join(name for i, name, _ in rows if i == turn) for turn in range(9)]
+    assert all(sorted(turn) == list("abc") for turn in turns)
+    assert len(set(turns)) > 2
     assert all(seconds >= 0 for *_, seconds in rows)
 
 
