@@ -11,6 +11,7 @@ EXPERIMENT = Experiment(
     work="training",
     minutes={"smoke": 0.3, "quick": 1.2, "reference": 240, "paper": 100_000},
     units=later(f"{HERE}.run:units"),
+    in_parts=True,
     evidence=later(f"{HERE}.evidence:evidence"),
     rules={name: later(f"{HERE}.rules:{name}") for name in ("errors_in_order", "fastest_an_epoch")},
     summary=later(f"{HERE}.evidence:summary"),
