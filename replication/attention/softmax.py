@@ -24,8 +24,8 @@ def softmax_attention(
     """V' = softmax(Q K^T / sqrt(D)) V, Eq. (2). O(N^2 max(D, M)) time.
 
     ``fused=True`` is PyTorch's ``scaled_dot_product_attention``, which works in blocks and
-    needs O(N) memory; ``fused=False`` writes the N x L matrix down, as the equation does.
-    Keys from ``key_lengths`` on are padding.
+    needs O(N) memory, but for a mask of N x N where ``causal`` meets padding; ``fused=False``
+    writes the N x L matrix down, as the equation does. Keys from ``key_lengths`` on are padding.
     """
     check_attention(Q, K, V, causal)
     hidden = hidden_keys(key_lengths, K)

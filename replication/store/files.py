@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, locked while they are made, and named by their commit."""
+"""Files: written whole or not at all, and locked while they are made."""
 
 import errno
 import json

@@ -88,7 +88,7 @@ def table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def stability(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row a length and mechanism: what question (c) looks at, and gradient norms."""
+    """One row a length and mechanism: what question (d) looks at, and gradient norms."""
     groups = runs.groupby(["length", "attention"], sort=False)
     found = groups.agg(
         runs=("seed", "size"), stopped=("stopped", "sum"), spikes=("spikes", "sum"),
