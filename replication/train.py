@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -192,6 +193,24 @@ def _damaged(path: str | PathLike, why: str) -> CheckpointError:
         f"The checkpoint {path} is damaged: {why}. Delete it and call again to train from the "
         f"start:\n    rm '{path}'"
     )
+
+
+# Rows -----------------------------------------------------------------------------------------
+
+STEP = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
+        "largest_denominator", "seconds"]  # fmt: skip
+
+
+def table(outcome: Outcome, evaluated: Sequence[str]) -> pd.DataFrame:
+    """One row a step, rounded where rows are many; beside it what was evaluated, in full."""
+    steps = pd.DataFrame([{name: _round(x) for name, x in row.items()} for row in outcome.rows],
+                         columns=STEP)  # fmt: skip
+    found = pd.DataFrame(outcome.evaluations, columns=list(evaluated))
+    return steps.merge(found, on="step", how="outer")
+
+
+def _round(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 # Parts ----------------------------------------------------------------------------------------

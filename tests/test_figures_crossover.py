@@ -14,7 +14,7 @@ from replication.attention import look_of
 from replication.experiments.crossover import figures as draw
 from replication.experiments.crossover.earlier import earlier_crossover, earlier_method
 from replication.experiments.crossover.numbers import TABLE_1
-from replication.stats import measured_crossover, ratios
+from replication.stats import measured_crossover, ratios, rounded
 
 PARABOLA = ((0, 1), (0, 1, 2))
 
@@ -55,7 +55,7 @@ def test_the_ratio_is_drawn_with_its_interval_and_crossover():
     assert drawn[:, 1].max() == pytest.approx(table.high.max())
     assert crossings(axes) == {look_of("softmax").marker: pytest.approx([found.at, 1])}
     assert axes.get_legend().texts[0].get_text() == (
-        f"softmax, fused: {found.at:.0f} ({found.low:.0f}–{found.high:.0f})"
+        f"softmax, fused: {rounded(found.at)} ({rounded(found.low)}–{rounded(found.high)})"
     )
 
 

@@ -4,8 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
+import speech_listing as listing
 
-from replication.experiments.speech import corpus, espeak, listing, run, studies
+from replication.experiments.speech import corpus, espeak, run, studies
 from replication.experiments.speech.corpus import CorpusError
 
 try:

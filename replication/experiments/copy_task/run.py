@@ -113,24 +113,14 @@ def _unit(run: Run, workers: int = 2) -> Unit:
 
 
 def _made(run: Run, workers: int, scratch: Path) -> Result:
-    """One row a step, rounded where rows are many; what was evaluated, in full."""
     outcome = train_run(run, scratch)
-    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
-    rows = pd.DataFrame(steps, columns=STEP).merge(
-        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
-    )
-    failure = outcome.failure and {"step": len(steps), "diagnosis": outcome.failure}
+    rows = train.table(outcome, EVALUATION)
+    failure = outcome.failure and {"step": len(outcome.rows), "diagnosis": outcome.failure}
     facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
     return Result(rows, facts | {"failure": failure})
 
 
-STEP = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
-        "largest_denominator", "seconds"]  # fmt: skip
 EVALUATION = ["step", "eval_loss", "token_accuracy", "exact_match"]
-
-
-def _round(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def units(profile: str) -> list[Unit]:
@@ -260,7 +250,7 @@ def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
         if failure := kept[run].facts["failure"]:
             failures.append(which | failure)
     rows = pd.concat(frames, ignore_index=True)
-    steps = rows[rows.step > 0][WHICH + STEP].reset_index(drop=True)
+    steps = rows[rows.step > 0][WHICH + train.STEP].reset_index(drop=True)
     evaluations = rows[rows.token_accuracy.notna()][WHICH + EVALUATION].reset_index(drop=True)
     runs = summarise(steps, evaluations, failures)
     facts = kept[next(study.runs())].facts

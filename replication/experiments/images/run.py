@@ -17,7 +17,7 @@ import torch
 from jaxtyping import UInt8
 from torch import nn
 
-from replication import measure, store
+from replication import measure, store, train
 from replication.attention import contenders
 from replication.data import DataError, load
 from replication.experiments.base import a_folder, positive
@@ -30,8 +30,6 @@ from replication.store import Kept, Result, Unit
 
 NAME = "images"
 WHICH = ["attention", "seed"]
-STEP = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
-        "largest_denominator", "seconds"]  # fmt: skip
 EVALUATION = ["step", "bits_per_dim", "bits_error", "images"]
 SAMPLES, GIVEN, COPIES = 10, 4, 3
 """Images drawn freely; test images that are continued; how often each."""
@@ -64,20 +62,12 @@ def _unit(run: Run, workers: int = 2, data: str = "") -> Unit:
 
 
 def _made(run: Run, workers: int, data: str, scratch: Path) -> Result:
-    """One row a step, rounded where rows are many; what was evaluated, in full."""
     outcome = train_run(run, task_of(run, data), scratch)
-    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
-    rows = pd.DataFrame(steps, columns=STEP).merge(
-        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
-    )
-    failure = outcome.failure and {"step": len(steps), "diagnosis": outcome.failure}
+    rows = train.table(outcome, EVALUATION)
+    failure = outcome.failure and {"step": len(outcome.rows), "diagnosis": outcome.failure}
     facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
     facts |= {"parameters": sum(p.numel() for p in outcome.model.parameters())}
     return Result(rows, facts | {"failure": failure})
-
-
-def _round(value: float | None) -> float | None:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def units(profile: str) -> list[Unit]:
@@ -221,7 +211,7 @@ def _trained(kept: dict[Run, Kept], samples: pd.DataFrame | None) -> Trained:
         if failure := one.facts["failure"]:
             failures.append(which | failure)
     rows = pd.concat(frames, ignore_index=True)
-    steps = rows[rows.step > 0][WHICH + STEP].reset_index(drop=True)
+    steps = rows[rows.step > 0][WHICH + train.STEP].reset_index(drop=True)
     evaluations = rows[rows.bits_per_dim.notna()][[*WHICH, *EVALUATION, "spent"]]
     evaluations = evaluations.rename(columns={"spent": "seconds"}).reset_index(drop=True)
     facts = next(iter(kept.values())).facts

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from replication.experiments.speech.studies import EVALUATION, STEPS, WHICH, run_of
+from replication.experiments.speech.studies import EVALUATION, WHICH, run_of
 from replication.store import Kept, Unit
+from replication.train import STEP
 
 
 class Evidence(NamedTuple):
@@ -40,7 +41,7 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
             continue
         (counted if "run" in one.unit.numbers else trained).append(one)
         corpora.setdefault(run_of(one.unit.numbers).setting, one.facts["corpus"])
-    steps, rows = _frame(trained, [*WHICH, *STEPS, *EVALUATION[1:]]), []
+    steps, rows = _frame(trained, [*WHICH, *STEP, *EVALUATION[1:]]), []
     found = _frame(counted, [*WHICH, "id", "frames", "phonemes", "substitutions", "deletions",
                              "insertions", "beam_errors"])  # fmt: skip
     for one in trained:

@@ -28,8 +28,6 @@ FEWEST_SEEDS = 3
 MOST_ERROR = 0.6
 """Two models are compared only if both make fewer errors a phoneme than this, on average: above,
 they have hardly begun to learn, and their order says how fast they begin."""
-FEWEST_ROUNDS = 6
-"""With fewer not even the smallest and the largest ratio enclose the median with 95 %."""
 
 # Published and chosen ---------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ from replication.experiments.speech.numbers import FRAMES_A_SECOND, NAME
 from replication.experiments.speech.studies import (
     EVALUATION,
     SETTINGS,
-    STEPS,
     Run,
     Study,
     resolve,
@@ -112,10 +111,7 @@ def _unit(run: Run) -> Unit:
 
 def _made(run: Run, scratch: Path) -> Result:
     outcome, task = train_run(run, scratch), task_of(run)
-    steps = [{k: _round(v) for k, v in row.items()} for row in outcome.rows]
-    rows = pd.DataFrame(steps, columns=STEPS).merge(
-        pd.DataFrame(outcome.evaluations, columns=EVALUATION), on="step", how="outer"
-    )
+    rows = train.table(outcome, EVALUATION)
     frames = sum(len(one.features) for one in task.parts["train"])
     parameters = sum(p.numel() for p in outcome.model.parameters())
     return Result(rows, {
@@ -123,10 +119,6 @@ def _made(run: Run, scratch: Path) -> Result:
         "corpus": dict(task.counts), "frames": frames, "parameters": parameters,
         "utterances": {name: len(part) for name, part in task.parts.items()},
     })  # fmt: skip
-
-
-def _round(value: float | int | None) -> float | int | None:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def errors_of(runs: Iterable[Unit], folder: Path | None = None) -> list[Unit]:

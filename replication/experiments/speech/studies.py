@@ -80,8 +80,6 @@ class Run(Numbers):
 
 WHICH = ["setting", "utterances", "words", "model", "seed"]
 """The columns that say which run a row is from."""
-STEPS = ["step", "loss", "accuracy", "grad_norm", "lr", "smallest_denominator",
-         "largest_denominator", "seconds"]  # fmt: skip
 EVALUATION = ["step", "eval_loss", "error_rate"]
 
 
