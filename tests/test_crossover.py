@@ -120,7 +120,7 @@ def inline(monkeypatch):
     """Measured in this process by made-up runs; ``state`` says what they do."""
     state = {"made": []}
 
-    def measured(scaling, i, seconds, _):
+    def measured(scaling, i, seconds, _, models=None):
         state["made"].append((i, seconds))
         if i == state.get("busy"):
             raise TooBusyError("No answer, this machine is too busy to measure on.")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from replication import measure, store
+from replication.experiments.copy_task import numbers as copy_task
 from replication.experiments.scaling import EXPERIMENT, run, tables
 from replication.experiments.scaling.contenders import (
     Group,
@@ -18,7 +19,9 @@ from replication.experiments.scaling.contenders import (
     contenders,
     kinds,
     layer_calls,
+    models_of,
     obstacle,
+    step_calls,
 )
 from replication.experiments.scaling.numbers import PROFILES_OWN, Scaling, reasons, resolve
 from replication.measure.rounds import TooBusyError
@@ -57,8 +60,9 @@ def test_textbook_softmax_has_lengths_enough_for_an_exponent():
 
 
 def test_all_threads_and_other_settings_are_kinds_of_their_own():
+    reference = resolve("reference")
     found = {(g[0].subject, g[0].direction, g[0].causal, g[0].clock)
-             for g in kinds(resolve("reference"))}  # fmt: skip
+             for g in kinds(reference, models_of(reference))}  # fmt: skip
     assert ("layer", "training", True, "wall") in found
     assert {("layer", "forward", True, "thread"), ("layer", "training", False, "thread"),
             ("earlier", "step", True, "thread")} <= found  # fmt: skip
@@ -100,6 +104,28 @@ def test_a_unit_is_stale_with_its_own_mechanisms_alone():
                   for c in ("linear, softmax", "linear, softmax, lsh-1"))  # fmt: skip
     assert ours != more
     assert ours == run.units_of(resolve("smoke", **TINY | {"heads": 4}))[0].source
+
+
+def test_a_unit_knows_the_models_it_times_by_their_numbers_not_by_profiles(monkeypatch):
+    before = run.units_of(SMALL)[0]
+    assert before.numbers["model_numbers"]["earlier"]["d_model"] == 32
+    wider = copy_task.STUDIES | {
+        key: replace(study, d_model=64, n_heads=4)
+        for key, study in copy_task.STUDIES.items() if key == ("earlier", "smoke")
+    }  # fmt: skip
+    monkeypatch.setattr(copy_task, "STUDIES", wider)
+    after = run.units_of(SMALL)[0]
+    assert after.id != before.id
+    named = [
+        text.split()[0]
+        for text in store.code._texts(
+            frozenset(
+                store.code.Name(f.__module__, f.__qualname__) for f in (run.measure_run, step_calls)
+            )
+        )
+    ]
+    assert {"new_training", "Training"} <= set(named)
+    assert not {"CHOICES", "STUDIES", "resolve"} & set(named)
 
 
 # Measuring ---------------------------------------------------------------------------------
@@ -148,7 +174,7 @@ def inline(monkeypatch):
     """Measured in this process, by a run that takes no time; ``made`` says which."""
     made, state = [], {}
 
-    def measured(scaling, i, seconds, _):
+    def measured(scaling, i, seconds, _, models):
         made.append(i)
         if "raise" in state:
             raise state["raise"]

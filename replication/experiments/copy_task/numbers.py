@@ -124,8 +124,8 @@ for _both in COMMON.values():
 
 CHOICES = {
     ("paper", "reference"): {
-        **because("half the published width and a quarter of its batch, so that a run takes half an "
-                  "hour of one core instead of five", d_model=128, batch_size=16),
+        **because("half the published width and a quarter of its batch, so that a run takes half "
+                  "an hour of one core, not five", d_model=128, batch_size=16),
         **because("fresh samples cannot be overfitted, and drawing it takes a third of a step",
                   dropout=0.0),
         **because("intervals of differences and ratios need them", seeds=(0, 1, 2, 3, 4)),

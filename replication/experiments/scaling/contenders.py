@@ -1,10 +1,11 @@
 """What is timed: kinds of measurement, the lengths of each, and a call of every contender."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +20,13 @@ from replication.experiments.scaling.numbers import (
     Scaling,
 )
 
+if TYPE_CHECKING:
+    from replication.experiments.copy_task.numbers import Run
+
 Calls = dict[str, Callable[[], object]]
+Models = Mapping[str, "Run"]
+"""By setting: a run of the copy task, whose model and batch are timed."""
+NO_MODELS: Models = MappingProxyType({})
 BYTES_LINEAR, BYTES_SQUARE = 50, 3.5
 """What a call needs at most, in units of one input and of its N x N weights: LSH with four rounds
 and textbook softmax, forward and backward, counted; the others need less."""
@@ -48,7 +55,7 @@ CELL = ("contender", *Group._fields)
 """The columns that name a cell."""
 
 
-def kinds(s: Scaling) -> list[list[Group]]:
+def kinds(s: Scaling, models: Models = NO_MODELS) -> list[list[Group]]:
     """What is measured together, in rounds: all lengths of one layer in one setting, or of a model.
 
     The first is what the claims are about. Models have the published batch, or as much of it as the
@@ -66,11 +73,10 @@ def kinds(s: Scaling) -> list[list[Group]]:
         sizes = [(N, max(1, min(s.samples, s.tokens // N))) for N in lengths]
         found.append([Group(LAYER, direction, causal, by, s.heads, s.head_dim, s.dtype, *size)
                       for size in sizes])  # fmt: skip
-    for setting in s.models:
-        runs = [(N, _run("linear", setting, s.model_profile, N)) for N in s.model_lengths]
+    for setting, run in models.items():
         found.append([Group(setting, STEP, True, clock, run.n_heads, run.d_model // run.n_heads,
                             "float32", N, max(1, min(run.batch_size, s.model_tokens // N)))
-                      for N, run in runs])  # fmt: skip
+                      for N in s.model_lengths])  # fmt: skip
     return found
 
 
@@ -154,24 +160,33 @@ def _call(
 # Whole models -------------------------------------------------------------------------------
 
 
-def _run(name: str, setting: str, profile: str, N: int, **more):
-    """The copy task's run with the attention of contender ``name``; it never evaluates."""
+def models_of(s: Scaling) -> Models:
+    """The copy task's runs whose models are timed, at all lengths that are asked for."""
     from replication.experiments.copy_task.numbers import resolve
 
-    form = attention.contenders()[name]
-    own = {f"{form.mechanism.name}_{option}": value for option, value in form.options.items()}
-    chosen = {"attentions": form.mechanism.name, "lengths": N, "seeds": 0, "steps": 10**9}
-    (run,) = resolve(setting, profile, **chosen, **own, **more).runs()
-    return replace(run, eval_every=run.steps)
+    one = {"attentions": "linear", "lengths": s.model_lengths, "seeds": 0, "device": s.device}
+    return {name: next(resolve(name, s.model_profile, **one).runs()) for name in s.models}
 
 
-def step_calls(names: Iterable[str], group: Group, profile: str, device: torch.device) -> Calls:
+def numbers_of(models: Models) -> dict[str, dict[str, Any]]:
+    """All that such steps depend on; the device is the benchmark's."""
+    return {name: {k: v for k, v in asdict(run).items() if k != "device"}
+            for name, run in models.items()}  # fmt: skip
+
+
+def step_calls(names: Iterable[str], group: Group, run: "Run", device: torch.device) -> Calls:
     """A training step as training makes it; parameters and their moments stay in memory."""
     from replication.experiments.copy_task.run import new_training
 
-    more = {"batch_size": group.batch, "device": str(device)}
-    runs = {n: _run(n, group.subject, profile, group.N, **more) for n in names}
-    return {name: partial(_step, new_training(run)) for name, run in runs.items()}
+    sizes = {"length": group.N, "batch_size": group.batch, "device": str(device)}
+    endless = {"steps": 10**9, "eval_every": 10**9}  # it never evaluates
+    calls = {}
+    for name in names:
+        form = attention.contenders()[name]
+        own = {f"{form.mechanism.name}_{key}": value for key, value in form.options.items()}
+        mine = replace(run, attention=form.mechanism.name, **sizes, **endless, **own)
+        calls[name] = partial(_step, new_training(mine))
+    return calls
 
 
 def _step(training) -> None:

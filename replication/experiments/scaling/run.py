@@ -20,11 +20,15 @@ from tqdm.auto import tqdm
 from replication import measure, store
 from replication.experiments.base import one_of
 from replication.experiments.scaling.contenders import (
+    NO_MODELS,
     Group,
+    Models,
     code_of,
     contenders,
     kinds,
     layer_calls,
+    models_of,
+    numbers_of,
     obstacle,
     step_calls,
 )
@@ -85,14 +89,15 @@ def units(profile: str) -> list[Unit]:
 
 def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = Unit) -> list[Unit]:
     """All runs. How many there are is no property of one."""
-    builders = [layer_calls, *([step_calls] if scaling.models else [])]
-    names = dict.fromkeys(name for groups in kinds(scaling) for group in groups
+    models = models_of(scaling)
+    names = dict.fromkeys(name for groups in kinds(scaling, models) for group in groups
                           for name in contenders(scaling, group))  # fmt: skip
-    code, own = (measure_run, *builders, *code_of(names)), asdict(scaling)
+    code = (measure_run, layer_calls, *([step_calls] if models else []), *code_of(names))
+    own = asdict(scaling) | {"model_numbers": numbers_of(models)}
     del own["runs"]
     return [
         kind(experiment, f"run-{i}", scaling.profile, own | {"run": i}, code,
-             partial(measure_run, scaling, i, scaling.seconds))
+             partial(measure_run, scaling, i, scaling.seconds, models=models))
         for i in range(scaling.runs)
     ]  # fmt: skip
 
@@ -134,16 +139,18 @@ def in_own_process(unit: Unit, folder: Path | None) -> None:
 # One run -----------------------------------------------------------------------------------
 
 
-def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
+def measure_run(
+    scaling: Scaling, run: int, seconds: float, _: Path, models: Models = NO_MODELS
+) -> Result:
     """All kinds of measurement in turn, the one that claims are about first.
 
     The time is that of the rounds; what it takes to draw inputs and to count bytes comes on top.
     """
-    device, left, every = measure.pick_device(scaling.device), seconds, kinds(scaling)
+    device, left, every = measure.pick_device(scaling.device), seconds, kinds(scaling, models)
     frames, found = [], {}
     for i, groups in enumerate(every):
         budget = left * FIRST_SHARE if i == 0 < len(every) - 1 else left / (len(every) - i)
-        frame, outcome, where = measure_kind(scaling, groups, run, budget, device)
+        frame, outcome, where = measure_kind(scaling, groups, run, budget, device, models)
         frames.append(frame)
         left -= outcome.seconds
         found[str(groups[0])] = outcome.sentence()
@@ -154,8 +161,9 @@ def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
 
 
 def measure_kind(
-    scaling: Scaling, groups: list[Group], run: int, budget: float, device: torch.device
-) -> tuple[pd.DataFrame, Outcome, dict]:
+    scaling: Scaling, groups: list[Group], run: int, budget: float, device: torch.device,
+    models: Models = NO_MODELS,
+) -> tuple[pd.DataFrame, Outcome, dict]:  # fmt: skip
     """Rows of all contenders and lengths of one kind; those left out have one with the reason."""
     free, skipped, calls = MEMORY_SHARE * measure.free_bytes(device), {}, {}
     on_thread = groups[0].clock == THREAD
@@ -168,7 +176,7 @@ def measure_kind(
             skipped |= {(name, group.N): text for name, text in why.items() if text}
             names = [name for name, text in why.items() if not text]
             calls |= {(name, group.N): call for name, call in
-                      _calls(scaling, names, group, device).items()}  # fmt: skip
+                      _calls(names, group, device, models).items()}  # fmt: skip
         for cell in {name: (name, N) for name, N in reversed(calls)}.values():
             calls[cell]()  # compiled or loaded before the clock starts
         outcome = measure_rounds(
@@ -186,12 +194,12 @@ def measure_kind(
 
 
 def _calls(
-    scaling: Scaling, names: list[str], group: Group, device: torch.device
+    names: list[str], group: Group, device: torch.device, models: Models
 ) -> dict[str, Callable]:
     if group.subject == LAYER:
         calls = layer_calls(names, group, device)
     else:
-        calls = step_calls(names, group, scaling.model_profile, device)
+        calls = step_calls(names, group, models[group.subject], device)
     if device.type != "cuda":
         return calls
     return {name: partial(_and_wait, call) for name, call in calls.items()}
