@@ -27,6 +27,9 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
+from replication.attention.blocks.tile_rows import (
+    ROWS,
+)
 from replication.attention.blocks.tiles import (
     LOWER,
     NO,
@@ -107,8 +110,9 @@ def forward(first, last, places, lengths, kept, sizes, buffers):
             read(b.k, C, C, places, K, p, s, i, keys, s.D, True)
             read(b.v, W, W, places, V, p, s, i, keys, s.M, False)
             transpose(b.kt, T, b.k, up(L, 8), C)
-            scores(b.A, T, b.q, C, b.kt, C, up(L, 4))
-            product(b.o, W, 0, up(L, 4), W, b.q, C, 1, b.S, C if seen else 0, b.A, T, LOWER, b.v, W)
+            scores(b.A, T, b.q, C, b.kt, C, up(L, ROWS))
+            sums = C if seen else 0
+            product(b.o, W, 0, up(L, ROWS), W, b.q, C, 1, b.S, sums, b.A, T, LOWER, b.v, W)
             denominators(at(den, p * s.N + i), b.q, z, C, b.A, T, L)
             a, step = place(places, OUT, p, s.H, i)
             finite &= divide(a, step, b.o, W, at(den, p * s.N + i), L, s.M)

@@ -1,8 +1,7 @@
 """Registers of 8 floats for numba: a type, and a few operations, one instruction or a handful each.
 
-A compiler does not find by itself that 4 x 16 sums of a product fit the processor's registers, so
-that ``tiles`` says it with these. LLVM turns them into what the processor has: AVX2 has registers
-of this size, AVX-512 larger and NEON smaller ones.
+LLVM turns them into what the processor has: AVX2 has registers of this size, AVX-512 larger and
+NEON smaller ones.
 
 Memory is an address, and places are counted from there in floats. Nothing is checked.
 """
@@ -42,13 +41,15 @@ POWERS_OF_2 = (
 
 
 class Register(types.Type):
-    """8 floats."""
+    """So many floats."""
 
-    def __init__(self):
-        super().__init__(name="register")
+    def __init__(self, floats):
+        self.floats = floats
+        super().__init__(name=f"register{floats}")
 
 
-register, address, index = Register(), types.intp, types.intp
+register = Register(8)
+address, index = types.intp, types.intp
 F32, I32 = ir.FloatType(), ir.IntType(32)
 F8, I8 = ir.VectorType(F32, 8), ir.VectorType(I32, 8)
 
@@ -56,36 +57,42 @@ F8, I8 = ir.VectorType(F32, 8), ir.VectorType(I32, 8)
 @register_model(Register)
 class RegisterModel(models.PrimitiveModel):
     def __init__(self, manager, kind):
-        super().__init__(manager, kind, F8)
+        super().__init__(manager, kind, ir.VectorType(F32, kind.floats))
 
 
-def _pointer(b, start, i, kind):
+def pointer(b, start, i, kind):
     """Where float i after ``start`` lies. The letter b is LLVM's builder, here and below."""
     return b.bitcast(b.gep(b.inttoptr(start, F32.as_pointer()), [i]), kind.as_pointer())
 
 
-def _load(b, start, i):
-    return b.load(_pointer(b, start, i, F8), align=4)
+def emit_load(b, start, i, kind=F8):
+    return b.load(pointer(b, start, i, kind), align=4)
 
 
-def _store(b, start, i, x):
-    b.store(x, _pointer(b, start, i, F8), align=4)
+def emit_store(b, start, i, x):
+    b.store(x, pointer(b, start, i, x.type), align=4)
 
 
-def _constant(x):
-    return ir.Constant(F8, [float(np.float32(x))] * 8)
+def _constant(x, kind=F8):
+    return ir.Constant(kind, [float(np.float32(x))] * kind.count)
 
 
-def _repeat(b, x):
-    empty = ir.Constant(F8, ir.Undefined)
+def emit_repeat(b, x, kind=F8):
+    empty = ir.Constant(kind, ir.Undefined)
     one = b.insert_element(empty, x, ir.Constant(I32, 0))
-    return b.shuffle_vector(one, empty, ir.Constant(I8, [0] * 8))
+    return b.shuffle_vector(one, empty, ir.Constant(ir.VectorType(I32, kind.count), None))
 
 
-def _call(b, name, *args):
+def emit_call(b, name, *args):
     """A function that LLVM has for registers."""
-    kind = ir.FunctionType(F8, [F8] * len(args))
-    return b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.{name}.v8f32"), args)
+    kind = args[0].type
+    called, name = ir.FunctionType(kind, [kind] * len(args)), f"llvm.{name}.v{kind.count}f32"
+    return b.call(cgutils.get_or_insert_function(b.module, called, name), args)
+
+
+def emit_positive(b, x):
+    zero = _constant(0, x.type)
+    return b.select(b.fcmp_ordered("<", x, zero), zero, x)
 
 
 def _exp(b, x):
@@ -95,12 +102,12 @@ def _exp(b, x):
     -87 floats begin to lose digits, so that e^-87 = 2e-38 stands for all there. NaN stays NaN.
     """
     x = b.select(b.fcmp_ordered("<", x, _constant(-87)), _constant(-87), x)
-    sum_ = _call(b, "fma", x, _constant(LOG2_E), _constant(ROUND))
+    sum_ = emit_call(b, "fma", x, _constant(LOG2_E), _constant(ROUND))
     n = b.fsub(sum_, _constant(ROUND))
-    f = _call(b, "fma", x, _constant(LOG2_E), b.fneg(n))
+    f = emit_call(b, "fma", x, _constant(LOG2_E), b.fneg(n))
     p = _constant(POWERS_OF_2[0])
     for c in POWERS_OF_2[1:]:
-        p = _call(b, "fma", p, f, _constant(c))
+        p = emit_call(b, "fma", p, f, _constant(c))
     power = b.shl(b.bitcast(sum_, I8), ir.Constant(I8, [23] * 8))
     return p, b.bitcast(power, F8)
 
@@ -108,7 +115,7 @@ def _exp(b, x):
 @instruction
 def load(ctx, start, i):
     """The 8 floats from float i after an address on."""
-    return register(address, index), lambda _, b, sig, args: _load(b, *args)
+    return register(address, index), lambda _, b, sig, args: emit_load(b, *args)
 
 
 @instruction
@@ -116,7 +123,7 @@ def store(ctx, start, i, x):
     """Write 8 floats there."""
 
     def emit(context, b, sig, args):
-        _store(b, *args)
+        emit_store(b, *args)
         return context.get_dummy_value()
 
     return types.void(address, index, register), emit
@@ -126,7 +133,7 @@ def store(ctx, start, i, x):
 def number(ctx, start, i):
     """The one float that lies there."""
     kind = types.float32(address, index)
-    return kind, lambda _, b, sig, args: b.load(_pointer(b, *args, F32), align=4)
+    return kind, lambda _, b, sig, args: b.load(pointer(b, *args, F32), align=4)
 
 
 @instruction
@@ -134,7 +141,7 @@ def write(ctx, start, i, x):
     """Write one float there."""
 
     def emit(context, b, sig, args):
-        b.store(args[2], _pointer(b, *args[:2], F32), align=4)
+        b.store(args[2], pointer(b, *args[:2], F32), align=4)
         return context.get_dummy_value()
 
     return types.void(address, index, types.float32), emit
@@ -143,14 +150,14 @@ def write(ctx, start, i, x):
 @instruction
 def repeat(ctx, x):
     """A number 8 times."""
-    return register(types.float32), lambda _, b, sig, args: _repeat(b, *args)
+    return register(types.float32), lambda _, b, sig, args: emit_repeat(b, *args)
 
 
 @instruction
 def fma(ctx, x, y, z):
     """x y + z"""
     kind = register(register, register, register)
-    return kind, lambda _, b, sig, args: _call(b, "fma", *args)
+    return kind, lambda _, b, sig, args: emit_call(b, "fma", *args)
 
 
 @instruction
@@ -185,7 +192,7 @@ def phi(ctx, x):
         (x,) = args
         positive = b.fcmp_ordered(">", x, _constant(0))  # false for NaN, which goes to exp
         above = b.select(positive, x, _constant(0))
-        return _call(b, "fma", *_exp(b, b.select(positive, _constant(0), x)), above)
+        return emit_call(b, "fma", *_exp(b, b.select(positive, _constant(0), x)), above)
 
     return register(register), emit
 
@@ -234,12 +241,7 @@ def slope(ctx, x):
 @instruction
 def positive(ctx, x):
     """max(x, 0); NaN stays NaN."""
-
-    def emit(context, b, sig, args):
-        zero = _constant(0)
-        return b.select(b.fcmp_ordered("<", *args, zero), zero, *args)
-
-    return register(register), emit
+    return register(register), lambda _, b, sig, args: emit_positive(b, *args)
 
 
 @instruction
@@ -248,7 +250,7 @@ def transpose8(ctx, source, s, target, t):
 
     def emit(context, b, sig, args):
         source, s, target, t = args
-        rows = [_load(b, source, b.mul(s, ir.Constant(s.type, r))) for r in range(8)]
+        rows = [emit_load(b, source, b.mul(s, ir.Constant(s.type, r))) for r in range(8)]
         for bit in (4, 2, 1):  # swap this bit of the row's number with that of the column's
             low = ir.Constant(I8, [x if not x & bit else x - bit + 8 for x in range(8)])
             high = ir.Constant(I8, [x + bit if not x & bit else x + 8 for x in range(8)])
@@ -257,7 +259,7 @@ def transpose8(ctx, source, s, target, t):
                 rows[r] = b.shuffle_vector(*pair, low)
                 rows[r + bit] = b.shuffle_vector(*pair, high)
         for r in range(8):
-            _store(b, target, b.mul(t, ir.Constant(t.type, r)), rows[r])
+            emit_store(b, target, b.mul(t, ir.Constant(t.type, r)), rows[r])
         return context.get_dummy_value()
 
     return types.void(address, index, address, index), emit

@@ -30,6 +30,9 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
+from replication.attention.blocks.tile_rows import (
+    ROWS,
+)
 from replication.attention.blocks.tiles import NO, at, clear, fetch, product, put_row, transpose, up
 from replication.attention.softmax_tiled import SoftmaxSizes
 
@@ -130,16 +133,17 @@ def forward(first, last, places, lengths, lse, sizes, buffers):
             read(at(b.v, j * W), W, places, V, p, s, j, min(T, keys - j), s.M, T)
         for i in range(0, s.N, T):
             rows = min(T, s.N - i)
-            read(b.q, C, places, Q, p, s, i, rows, s.D, up(rows, 4))
+            filled = up(rows, ROWS)
+            read(b.q, C, places, Q, p, s, i, rows, s.D, filled)
             scale(b.q, rows * C, root)
             clear(b.o, T * W)
             clear(b.m, 2 * T)
             for r in range(rows):
                 write(b.m, r, LOW)
             for j in range(0, min(keys, i + T) if s.causal else keys, T):
-                product(b.p, T, 0, up(rows, 4), T, b.q, C, 1, at(b.kt, j * C), C, 0, T, NO, 0, 0)
+                product(b.p, T, 0, filled, T, b.q, C, 1, at(b.kt, j * C), C, 0, T, NO, 0, 0)
                 add_block(b, s, rows, i, j, keys)
-                product(b.o, W, b.o, up(rows, 4), W, b.p, T, 1, at(b.v, j * W), T, 0, T, NO, 0, 0)
+                product(b.o, W, b.o, filled, W, b.p, T, 1, at(b.v, j * W), T, 0, T, NO, 0, 0)
             for r in range(rows):
                 t = number(b.m, T + r)
                 scale(at(b.o, r * W), W, ONE / t)
@@ -176,8 +180,8 @@ def pull_back(b, s, rows, i, j, keys, lse):
         less = repeat(-number(b.delta, i + r))
         for c in range(0, T, 8):
             store(x, c, mul(load(p, c), add(load(x, c), less)))
-    clear(at(b.p, rows * T), (up(rows, 4) - rows) * T)
-    clear(at(b.x, rows * T), (up(rows, 4) - rows) * T)
+    clear(at(b.p, rows * T), (up(rows, ROWS) - rows) * T)
+    clear(at(b.x, rows * T), (up(rows, ROWS) - rows) * T)
 
 
 def backward(first, last, places, lengths, lse, sizes, buffers):
@@ -198,7 +202,7 @@ def backward(first, last, places, lengths, lse, sizes, buffers):
             clear(b.dv, T * W)
             for i in range(j if s.causal else 0, s.N if j < keys else 0, T):
                 rows = min(T, s.N - i)
-                n, q, g, dq = up(rows, 4), at(b.q, i * C), at(b.g, i * W), at(b.dq, i * C)
+                n, q, g, dq = up(rows, ROWS), at(b.q, i * C), at(b.g, i * W), at(b.dq, i * C)
                 product(b.p, T, 0, n, T, q, C, 1, b.kt, C, 0, T, NO, 0, 0)
                 product(b.x, T, 0, n, T, g, W, 1, b.vt, W, 0, T, NO, 0, 0)
                 pull_back(b, s, rows, i, j, keys, at(lse, p * s.N))

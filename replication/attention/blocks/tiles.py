@@ -8,9 +8,7 @@ knows the sizes.
 import numpy as np
 
 from replication.attention.blocks.registers import (
-    add,
     compiled,
-    fma,
     inlined,
     load,
     number,
@@ -19,6 +17,13 @@ from replication.attention.blocks.registers import (
     store,
     transpose8,
     write,
+)
+from replication.attention.blocks.tile_rows import (
+    ROWS,
+    add_outer,
+    add_rows,
+    store_rows,
+    zeros_of,
 )
 
 ZERO = np.float32(0)
@@ -38,56 +43,28 @@ def up(n, m):
     return (n + m - 1) // m * m
 
 
+zeros = zeros_of(ROWS)
+
+
 @inlined
 def add_product(sums, a, ar, ak, b, bs, K):
-    """sums [4, 16] + A B for A [4, K], whose rows are ar and columns ak apart, and B [K, 16].
-
-    The sums are 8 registers; with 2 of B and 1 of A they fill 11 of the 16 that AVX2 has. As
-    many multiplications are under way as its two units need, each being ready after 4 cycles.
-    """
-    x0, x1, x2, x3, y0, y1, y2, y3 = sums
+    """sums [R, 16] + A B for A [R, K], whose rows are ar and columns ak apart, and B [K, 16]."""
     for _ in range(K):
-        x, y = load(b, 0), load(b, 8)
-        s = repeat(number(a, 0))
-        x0, y0 = fma(s, x, x0), fma(s, y, y0)
-        s = repeat(number(a, ar))
-        x1, y1 = fma(s, x, x1), fma(s, y, y1)
-        s = repeat(number(a, 2 * ar))
-        x2, y2 = fma(s, x, x2), fma(s, y, y2)
-        s = repeat(number(a, 3 * ar))
-        x3, y3 = fma(s, x, x3), fma(s, y, y3)
+        sums = add_outer(sums, a, ar, b)
         a += 4 * ak
         b += 4 * bs
-    return x0, x1, x2, x3, y0, y1, y2, y3
-
-
-@inlined
-def zeros():
-    """4 x 16 sums of nothing."""
-    x = repeat(np.float32(0))
-    return x, x, x, x, x, x, x, x
+    return sums
 
 
 @inlined
 def put(c, cs, sums, base):
-    """C [4, 16] = base + sums, both with rows cs apart; base 0 is none.
+    """C [R, 16] = base + sums, both with rows cs apart; base 0 is none.
 
     Added at the end and not at the beginning, so that long sums are rounded once a block.
     """
-    x0, x1, x2, x3, y0, y1, y2, y3 = sums
     if base:
-        x0, y0 = add(x0, load(base, 0)), add(y0, load(base, 8))
-        x1, y1 = add(x1, load(base, cs)), add(y1, load(base, cs + 8))
-        x2, y2 = add(x2, load(base, 2 * cs)), add(y2, load(base, 2 * cs + 8))
-        x3, y3 = add(x3, load(base, 3 * cs)), add(y3, load(base, 3 * cs + 8))
-    store(c, 0, x0)
-    store(c, 8, y0)
-    store(c, cs, x1)
-    store(c, cs + 8, y1)
-    store(c, 2 * cs, x2)
-    store(c, 2 * cs + 8, y2)
-    store(c, 3 * cs, x3)
-    store(c, 3 * cs + 8, y3)
+        sums = add_rows(sums, base, cs)
+    store_rows(sums, c, cs)
 
 
 @compiled
@@ -145,15 +122,15 @@ def fetch(c, cs, columns, a, step, rows, width, filled, feature):
 def product(c, cs, base, rows, columns, a, ar, ak, b, K, A2, T, form, b2, b2s):
     """C [rows, columns] = base + A [rows, K] B [K, columns] + A2 B2; base 0 is none.
 
-    A2 [T, T] is triangular, so that a tile of 4 rows needs a part of its columns only. B has the
+    A2 [T, T] is triangular, so that the rows of a tile need a part of its columns only. B has the
     steps of C. Both sums of a tile stay in registers until the end.
     """
     r2, k2 = (T, 1) if form == LOWER else (1, T)
     for j in range(0, columns, 16):
-        for i in range(0, rows, 4):
+        for i in range(0, rows, ROWS):
             sums = add_product(zeros(), at(a, i * ar), ar, ak, at(b, j), cs, K)
             if form != NO:
-                start, stop = (0, i + 4) if form == LOWER else (i, rows)
+                start, stop = (0, i + ROWS) if form == LOWER else (i, rows)
                 a2, b2_ = at(A2, i * r2 + start * k2), at(b2, start * b2s + j)
                 sums = add_product(sums, a2, r2, k2, b2_, b2s, stop - start)
             put(at(c, i * cs + j), cs, sums, at(base, i * cs + j) if base else 0)
@@ -162,10 +139,10 @@ def product(c, cs, base, rows, columns, a, ar, ak, b, K, A2, T, form, b2, b2s):
 @compiled
 def scores(c, T, a, step, bt, K, rows):
     """C [T, T] = tril(A B^T), written up to the end of the register that holds the diagonal."""
-    for i in range(0, rows, 4):
-        for j in range(0, i + 4, 16):
+    for i in range(0, rows, ROWS):
+        for j in range(0, i + ROWS, 16):
             sums = add_product(zeros(), at(a, i * step), step, 1, at(bt, j), T, K)
             put(at(c, i * T + j), T, sums, 0)
-        for r in range(i, i + 4):
-            for j in range(r + 1, up(i + 4, 8)):
+        for r in range(i, i + ROWS):
+            for j in range(r + 1, up(i + ROWS, 8)):
                 write(c, r * T + j, ZERO)

@@ -23,6 +23,13 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
+from replication.attention.blocks.tile_rows import (
+    ROWS,
+    add_rows,
+    positive_rows,
+    store_rows,
+    zeros_of,
+)
 from replication.attention.blocks.tiles import (
     add_product,
     at,
@@ -32,6 +39,7 @@ from replication.attention.blocks.tiles import (
 )
 
 EPS, ZERO, ONE = np.float32(1e-6), np.float32(0), np.float32(1)
+four = zeros_of(4)
 
 
 @compiled
@@ -129,13 +137,10 @@ def finish(c, x, y, bias, relu):
 
 
 @inlined
-def four_rows(c, cs, x, xs, panel, bias, width, relu):
-    sums = add_product(zeros(), x, xs, 1, panel, 16, width)
-    x0, x1, x2, x3, y0, y1, y2, y3 = sums
-    finish(c, x0, y0, bias, relu)
-    finish(at(c, cs), x1, y1, bias, relu)
-    finish(at(c, 2 * cs), x2, y2, bias, relu)
-    finish(at(c, 3 * cs), x3, y3, bias, relu)
+def some_rows(sums, c, cs, x, xs, panel, bias, width, relu):
+    """16 columns of as many rows as ``sums``, zeros, has."""
+    sums = add_rows(add_product(sums, x, xs, 1, panel, 16, width), bias, 0)
+    store_rows(positive_rows(sums) if relu else sums, c, cs)
 
 
 @compiled
@@ -163,12 +168,15 @@ def one_row(c, x, panel, bias, width, panels, relu):
 @compiled
 def dense(c, x, panels, bias, rows, width, columns, relu):
     """C [rows, columns] = X [rows, width] W^T + bias; panels [columns / 16, width, 16] hold W."""
-    full = rows // 4 * 4
-    if full:
-        for j in range(0, columns, 16):
-            for i in range(0, full, 4):
-                place, panel = at(c, i * columns + j), at(panels, j * width)
-                four_rows(place, columns, at(x, i * width), width, panel, at(bias, j), width, relu)
+    most, full = rows // ROWS * ROWS, rows // 4 * 4
+    for j in range(0, columns if full else 0, 16):
+        panel, b = at(panels, j * width), at(bias, j)
+        for i in range(0, most, ROWS):
+            place, row = at(c, i * columns + j), at(x, i * width)
+            some_rows(zeros(), place, columns, row, width, panel, b, width, relu)
+        for i in range(most, full, 4):
+            place, row = at(c, i * columns + j), at(x, i * width)
+            some_rows(four(), place, columns, row, width, panel, b, width, relu)
     for i in range(full, rows):
         for j in range(0, columns, 64):
             some, panel = min(4, (columns - j) // 16), at(panels, j * width)
