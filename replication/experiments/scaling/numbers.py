@@ -106,7 +106,8 @@ PROFILES_OWN = {
         "thread_lengths": Choice((512, 2048), "two are enough to compare with one thread"),
         "model_tokens": Choice(256, "fits the time of this profile"),
         "runs": Choice(6, "at different hours: what differs from hour to hour is in the interval"),
-        "seconds": Choice(300.0, "three rounds of every contender up to its longest"),
+        "seconds": Choice(450.0, "three rounds of every contender up to its longest; a quiet machine "
+                          "needs about 270 of them"),
         "repeats": Choice(8, "beyond these another run tells more"),
     },
     "paper": {
