@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from replication import experiments
 from replication.experiments.base import PROFILES, count, later
-from replication.store import BUILD, ROOT, StoreError, locked
+from replication.store import BUILD, ROOT, StoreError, locked, writable
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         options = parser().parse_args(arguments)
+        options.is_command = arguments is None  # and not a call from Python: this process is for it
         return options.run(options)
     except (ValueError, StoreError) as error:
         said = str(error)
@@ -127,6 +128,7 @@ def _run(options: argparse.Namespace) -> int:
     notebooks.check(notebook, given)
     if options.page:
         _check_tools()
+    writable(out.parent)
     print(f"Executed: {notebooks.run(notebook, given, out)}")
     if options.page:
         from replication.report import pages

@@ -7,6 +7,7 @@ import pytest
 
 from replication.cli import main, parser
 from replication.experiments.crossover import ask
+from replication.experiments.crossover.limit import Limit
 from replication.experiments.scaling.contenders import kinds
 
 
@@ -34,12 +35,12 @@ def test_every_mechanism_has_its_costs_or_a_reason(capsys):
         "--head-dim",
         "16",
         "--seconds",
-        "5",
+        "40",
         "--dtype",
         "float64",
     ]
-    scaling = asked(*small, "--compare", "linear, softmax-textbook, authors")
-    found = ask.answer(replace(scaling, profile="smoke"))
+    scaling = asked(*small, "--compare", "linear", "softmax-textbook", "authors")
+    found = ask.answer(replace(scaling, profile="smoke"), Limit.of(40.0))
     assert {one["attention"] for one in found["costs"]} == {"linear attention", "textbook softmax"}
     first, second = found["costs"]
     assert first["times the fastest"] == 1 <= second["times the fastest"]
@@ -59,6 +60,8 @@ def test_every_mechanism_has_its_costs_or_a_reason(capsys):
         (["--length", "64", "--compare", "flash"], "is unknown"),
         (["--length", "64", "--seconds", "-1"], "must be positive"),
         (["--length", "64", "--threads", "100000"], "too many"),
+        (["--length", "64", "--compare", ""], "names 0 of at least 1"),
+        (["--length", "64", "--mode", "generation", "--no-causal"], "sees no later one"),
     ],
 )
 def test_what_cannot_be_asked_is_told_before_anything_is_measured(capsys, wrong, said):

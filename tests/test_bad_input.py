@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 
+from replication import measure
 from replication.cli import main
 from replication.store import BUILD, RESULTS
 from replication.workflow import notebooks, sweep
@@ -61,7 +62,33 @@ def in_files(book) -> list[dict]:
 
 COUNTS = ("0", "-1", "x", "", "1.5", MANY, "1e3", "nan")
 FOLDERS = ("", " ", "x" * 300, f"{BOOKS[0]}/x", str(BOOKS[0]))
+NEVER = ("/proc/nothing", "/sys/nothing")
+"""Where not even root can make a folder."""
+LAYERS = [
+    *(["--heads", value] for value in COUNTS), *(["--head-dim", value] for value in COUNTS),
+    *(["--batch", value] for value in COUNTS), *(["--threads", value] for value in COUNTS),
+    *(["--seconds", value] for value in ("0", "-1", "x", "", "nan", "inf", "-inf")),
+    *(["--dtype", value] for value in ("", "int8", "float", "Float32", "float32,float64")),
+    *(["--mode", value] for value in ("", "backward", "Training", "training,forward")),
+    *(["--device", value] for value in ("", "gpu", "meta", "cuda:99", "cpu9", "mps")),
+    *(["--compare", *values] for values in ([""], [",", ","], ["linear", "linear"], ["flash", "x"],
+                                            ["lsh", "lsh-4"])),
+    ["--mode", "generation", "--no-causal"], ["--mode", "generation", "--dtype", "float16"],
+    ["--compare"], ["--heads"], ["--heads", "100000000"], ["--head-dim", "100000000"], ["x"],
+]  # fmt: skip
+"""Of ``ask`` and ``crossover``."""
+LENGTHS = ("", ",", "64", "64,64", "a,b", "0,8", "-1,8", "8;16", "1.5,3", "1,1000000000", "nan,8")
 COMMANDS = [
+    *(["ask", "--length", "64", *words] for words in LAYERS),
+    *(["ask", "--length", value] for value in (*COUNTS, "1000000000")), ["ask"],
+    *(["crossover", *words] for words in LAYERS), ["crossover", "--compare", "linear"],
+    *(["crossover", "--lengths", value] for value in LENGTHS),
+    *(["crossover", "--tokens", value] for value in COUNTS if value != MANY),
+    *(["crossover", "--out", value] for value in (*FOLDERS, *NEVER)),
+    *(["run", "03", "--out", f"{value}/x.ipynb"] for value in NEVER),
+    *(["bench", what, "--out", value] for what in ("attention", "training") for value in NEVER),
+    *(["export", "--out", value] for value in ("", "x.txt", str(BOOKS[0]), f"{NEVER[0]}/x.zip")),
+    ["pool"], ["pool", "nowhere.zip", "--out", ""], ["pool", "a.zip", "a.zip"],
     *(["report", "--cores", value] for value in COUNTS),
     *(["sweep", "03", "--cores", value] for value in COUNTS),
     *(["bench", what, option, value] for what in ("attention", "training")
@@ -88,7 +115,12 @@ COMMANDS = [
 def refused(monkeypatch, capsys, tmp_path):
     """Calls a command that must be refused; what would run or write fails the test."""
     monkeypatch.chdir(tmp_path)
-    for place, name in ((notebooks, "run"), (sweep, "run"), (sweep, "save")):
+    for place, name in (
+        (notebooks, "run"),
+        (sweep, "run"),
+        (sweep, "save"),
+        (measure, "processes"),
+    ):
         monkeypatch.setattr(place, name, None)
     before = {path for place in (BUILD, RESULTS, tmp_path) for path in place.rglob("*")}
     wrong = []

@@ -2,24 +2,35 @@
 
 import argparse
 import json
+import multiprocessing
 import re
 import time
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
+import jsonschema
 import pandas as pd
 import pytest
+import torch
+from workflow_cases import until
 
 from replication import measure, store
-from replication.experiments.crossover import EXPERIMENT, rules, run
+from replication.cli import parser
+from replication.experiments.crossover import EXPERIMENT, generation, rules, run
+from replication.experiments.crossover.limit import Limit, cause
 from replication.experiments.crossover.numbers import OWN, asked, resolve
+from replication.experiments.crossover.question import question
 from replication.experiments.crossover.rules import QUANTITIES, answer, main_crossovers, together
 from replication.experiments.crossover.run import RIVALS
+from replication.experiments.scaling.contenders import kinds
 from replication.experiments.scaling.run import Evidence
 from replication.measure.rounds import TooBusyError
 from replication.store import StoreError
 
 MACHINE = {"processor": "Abacus 3", "threads": 1, "cores": 2, "load": [0.5], "device": "cpu"}
+SCHEMA = json.loads((run.Path(run.__file__).parent / "answer.schema.json").read_text())
 LENGTHS = (8, 32, 128, 512, 2048)
 
 
@@ -77,9 +88,22 @@ def test_without_a_crossover_the_advice_says_how_far_it_goes(fused, advice):
 
 def test_an_answer_that_want_of_time_has_cut_short_is_none():
     rows = rows_of(1e6, 100, 50)
-    cut = rows.tail(1).assign(N=4096, status="skipped", reason="time: too long")
-    with pytest.raises(TooBusyError, match=r"No answer: .*load of 0.5 on 2 cores.*--seconds"):
+    late = {"contender": "softmax", "N": 4096, "status": "skipped", "reason": "time: too long"}
+    cut = rows.tail(1).assign(**late)
+    said = r"No answer: .*Nothing else computes here \(a load of 0.5 on 2 cores\).*--seconds"
+    with pytest.raises(TooBusyError, match=said):
         answered(pd.concat([rows, cut], ignore_index=True))
+
+
+def test_a_kernel_that_want_of_time_has_cut_short_is_not_called_slower():
+    rows = rows_of(300, 100, 50, kernels=("linear", "authors"))
+    slow = rows.contender == "authors"
+    rows = rows.assign(time_ms=rows.time_ms * (1 + 9 * slow))[~slow | (rows.N <= 32)]
+    cut = rows.tail(1).assign(contender="authors", N=128, status="skipped", reason="time: too long")
+    found = answered(pd.concat([rows, cut], ignore_index=True))
+    assert {x["contender"] for x in found["crossovers"] if x["quantity"] == "time_ms"} == {"linear"}
+    assert "The time was too short to tell from where on the authors' kernel" in found["paragraph"]
+    assert "Left out: the authors' kernel from N = 128 on, for want of time." in found["paragraph"]
 
 
 def test_json_has_no_infinity():
@@ -100,6 +124,88 @@ def test_all_lengths_are_those_of_the_crossover_and_the_benchmark_s_beyond():
     assert main_crossovers(rows, "authors") == {"time_ms": {}, "peak_bytes": {}}
     table = rules.overview(rows, long)
     assert table["Less time from"].tolist()[1].startswith("300")
+
+
+def asked_for(*words: str):
+    return question(parser().parse_args(["crossover", *words]))
+
+
+def test_every_two_of_those_that_are_compared_are_told_the_one_that_grows_less_first():
+    scaling = asked_for("--compare", "softmax-textbook", "softmax", "linear")
+    assert scaling.contenders == ("softmax-textbook", "softmax", "linear")
+    found = answer(scaling, Evidence(rows_of(300, 100, 50), {"machine": MACHINE}))
+    pairs = [(c["contender"], c["opponent"]) for c in found["crossovers"]][:3]
+    assert pairs == [("linear", "softmax"), ("linear", "softmax-textbook"),
+                     ("softmax", "softmax-textbook")]  # fmt: skip
+    assert "fused softmax is faster than textbook softmax at every length" in found["paragraph"]
+    assert "linear attention is faster than textbook softmax from N = 100" in found["paragraph"]
+    jsonschema.validate(found | {"folder": "x"}, SCHEMA)
+
+
+def test_a_mechanism_is_known_by_its_own_name_and_a_batch_holds_at_every_length():
+    scaling = asked_for("--compare", "linear,lsh", "--batch", "3", "--lengths", "8,64")
+    assert scaling.contenders == ("linear", "lsh-4")
+    assert [group.batch for group in kinds(scaling)[0]] == [3, 3]
+
+
+def test_tokens_that_are_written_are_timed_after_every_length():
+    """A state, a cache, and one that has neither and computes all again."""
+    words = ("--mode", "generation", "--lengths", "4,8,16", "--heads", "2", "--head-dim", "8")
+    scaling = asked_for(*words, "--compare", "linear", "softmax", "lsh-1", "--batch", "2")
+    writers = {(name, group.N): generation.writer(name, group, torch.device("cpu"))
+               for name in scaling.contenders for group in kinds(scaling)[0]}  # fmt: skip
+    for one in writers.values():
+        with torch.inference_mode():
+            one.call()
+    per_value = 2 * 2 * 8 * 4  # batch, heads, size, bytes
+    assert {writers["linear", N].nbytes for N in (4, 8, 16)} == {per_value * (8 + 1)}
+    assert [writers["softmax", N].nbytes for N in (4, 16)] == [
+        2 * 4 * per_value,
+        2 * 16 * per_value,
+    ]
+    assert writers["lsh-1", 4].tokens == 1 < writers["linear", 4].tokens
+
+
+def test_generation_leaves_rows_that_can_be_answered(monkeypatch, tmp_path):
+    scaling = asked_for("--mode", "generation", "--lengths", "4,64", "--heads", "1",
+                        "--head-dim", "8", "--compare", "linear", "softmax", "authors")  # fmt: skip
+    believing = partial(generation.measure_rounds, believe=True)
+    monkeypatch.setattr(generation, "measure_rounds", believing)
+    made = run.units_of(replace(scaling, seconds=3.0))
+    for unit in made:
+        store.make(unit, tmp_path)
+    found = answer(scaling, run.evidence([store.load(unit, tmp_path) for unit in made]))
+    jsonschema.validate(found | {"folder": "x"}, SCHEMA)
+    assert found["setting"]["mode"] == "generation"
+    assert {x["contender"] for x in found["skipped"]} == {"authors"}
+    memory = next(x for x in found["crossovers"] if x["quantity"] == "peak_bytes")
+    assert (memory["contender"], memory["status"]) == ("linear", "crosses")
+    assert "writing tokens by one causal attention layer" in found["paragraph"]
+
+
+# The time ----------------------------------------------------------------------------------
+
+
+def test_a_process_gets_what_starting_it_and_those_after_it_leave():
+    limit = Limit.of(40.0, spent=4.0)
+    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 2 * 2 - 2) / 3 - 2, abs=0.5)
+    assert limit.share(1, 2.0) == pytest.approx(36 - 2 - 2, abs=0.5)
+
+
+def test_a_time_that_starting_alone_takes_is_refused_with_the_cause(monkeypatch):
+    monkeypatch.setattr("psutil.getloadavg", lambda: (7.5, 7, 7))
+    said = r"No answer: 9 s are too few: .* 2.0 s to start. Other programs compute.*load of 7.5 on"
+    with pytest.raises(TooBusyError, match=said):
+        Limit.of(9.0, spent=4.0).share(3, 2.0)
+    assert cause(0.9, 2).startswith("Nothing else computes here (a load of 0.9 on 2 cores)")
+
+
+def test_a_process_that_does_not_end_in_time_is_ended():
+    begin, spent = time.time(), 5.0
+    with pytest.raises(TooBusyError, match="No answer: 10 s ended in the middle of it"):
+        Limit.of(10.0, spent).run(time.sleep, 60)
+    assert time.time() - begin < 5 + 10, "five seconds, and the end of a process"
+    until(lambda: not multiprocessing.active_children())
 
 
 # The command -------------------------------------------------------------------------------
@@ -132,7 +238,7 @@ def inline(monkeypatch):
         class Pool:
             def submit(self, call, *arguments):
                 class Job:
-                    result = staticmethod(lambda: call(*arguments))
+                    result = staticmethod(lambda timeout=None: call(*arguments))
 
                 return Job
 
@@ -140,17 +246,19 @@ def inline(monkeypatch):
 
     monkeypatch.setattr(measure, "processes", processes)
     monkeypatch.setattr(run, "measure_run", measured)
+    monkeypatch.setattr(run, "load", lambda scaling: None)
     return state
 
 
 def test_crossover_keeps_every_run_and_shares_the_time_that_is_left(tmp_path, capsys, inline):
     assert typed("--seconds", "30", "--out", str(tmp_path), "--json") == 0
     found = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, SCHEMA)
     assert found["setting"] == {"mode": "training", "causal": True, "heads": 8, "head_dim": 64,
                                 "dtype": "float32", "threads": 1}  # fmt: skip
     assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == 3 == found["runs"]
     assert [i for i, _ in inline["made"]] == [0, 1, 2]
-    assert inline["made"][0][1] == pytest.approx(10, abs=1)
+    assert 2 < inline["made"][0][1] < 0.75 * 10
     assert inline["made"][2][1] == pytest.approx(30, abs=3)
 
 
@@ -198,20 +306,32 @@ def test_the_defaults_in_the_help_are_those_that_are_used(capsys):
     ("words", "said"),
     [
         (["--dtype", "int8"], "dtype='int8' is unknown"),
-        (["--mode", "sideways"], "directions='sideways' is unknown"),
+        (["--mode", "sideways"], "mode='sideways' is unknown"),
         (["--heads", "0"], "heads=0 is too small"),
         (["--lengths", "0,8"], "N=0 is too small"),
         (["--lengths", "64"], "a crossover lies between two"),
         (["--seconds", "0"], "must be positive"),
         (["--threads", "0"], "threads=0 is too small"),
+        (["--device", "meta"], "device='meta' is unknown"),
+        (["--device", ""], "device='' is unknown"),
+        (["--out", "/proc/nothing"], "cannot be written"),
         (["--threads", "100000"], "are too many"),
         (["--out", ""], "can be no folder"),
         (["--head-dim", "100000000"], "GB of memory"),
+        (["--compare", "linear"], "names 1 of at least 2"),
+        (["--compare", "linear", "linear"], "more than once"),
+        (["--compare", "linear", "flash"], "'flash' is unknown"),
+        (["--compare", "linear", "lsh-4", "--threads", "2"], "one thread alone"),
+        (["--batch", "0"], "batch=0 is too small"),
+        (["--batch", "2", "--tokens", "64"], "contradict each other"),
+        (["--batch", "1000000000"], "needs at least"),
+        (["--mode", "generation", "--no-causal"], "sees no later one"),
+        (["--mode", "generation", "--dtype", "bfloat16"], "a state adds up"),
     ],
 )
 def test_a_wrong_command_is_explained_before_anything_runs(words, said, inline):
     start = time.perf_counter()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, StoreError), match=said):
         typed(*words)
     assert not inline["made"]
     assert time.perf_counter() - start < 20

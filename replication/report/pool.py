@@ -11,7 +11,7 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from tempfile import NamedTemporaryFile, TemporaryDirectory
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
@@ -37,12 +37,7 @@ def export(options: Namespace) -> int:
     out = options.out or store.BUILD / f"{options.profile}.replication.zip"
     if out.is_dir() or not out.name.endswith(".zip"):
         raise ValueError(f"--out {out} names no zip file. Try my-machine.zip.")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be written: {error.strerror}.") from None
+    store.writable(out.parent)
     run = load_run(options.profile)
     if not run.kept:
         raise StoreError(

@@ -26,6 +26,7 @@ from replication.store.files import (
     locked,
     plain,
     to_json,
+    writable,
     write_whole,
 )
 

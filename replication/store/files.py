@@ -37,6 +37,18 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def writable(folder: Path) -> Path:
+    """The folder, made if need be; refused in words if nothing can be written in it, before
+    minutes are spent on what is to lie there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror}. Choose another folder, or "
+                         "see to it that this one can.") from None  # fmt: skip
+
+
 def to_json(content: Any) -> bytes:
     return (json.dumps(content, indent=2, sort_keys=True, default=str) + "\n").encode()
 

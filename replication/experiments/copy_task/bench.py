@@ -27,6 +27,7 @@ RIVALS = {"linear": "authors", "softmax": "torch"}
 
 def command(options: Namespace) -> int:
     """Measure in a process of its own, save the rows, print what was to be reached."""
+    store.writable(options.out)
     with measure.processes(1, options.threads) as pool:
         rows = pool.submit(timed, options.rounds).result()
         facts = {"machine": pool.submit(measure.machine).result()}

@@ -14,13 +14,17 @@ def _arguments(parser: ArgumentParser) -> None:
         ("heads", int, "of the layer; default: 8"),
         ("head-dim", int, "size of a head; default: 64"),
         ("dtype", str, "or float64, bfloat16, float16; default: float32"),
-        ("mode", str, "or forward; default: training"),
-        ("seconds", float, "how long it may take; default: 45"),
+        ("mode", str, "or forward, or generation: one token more after N; default: training"),
+        ("seconds", float, "how long all of it may take; default: 45"),
         ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
         ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
+        ("batch", int, "sequences at every length, in place of --tokens; default: by --tokens"),
         ("out", str, "where rows and provenance go; default: results/own"),
     ):
         parser.add_argument(f"--{name}", type=kind, help=text)
+    parser.add_argument("--compare", nargs="+", metavar="NAME",
+                        help="these, every two of them; default: linear attention by every kernel "
+                        "with both forms of softmax")  # fmt: skip
     parser.add_argument("--causal", action=BooleanOptionalAction, default=True,
                         help="with a causal mask or without; default: with")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="for scripts; default: a paragraph")
@@ -32,17 +36,18 @@ def _crossover(options: Namespace) -> int:
     """Measured anew; what was there of the same question stays until all of it is."""
     import json
 
-    from replication.experiments.crossover.numbers import OWN, asked
-    from replication.store import RESULTS
+    from replication.experiments.crossover.numbers import OWN
+    from replication.experiments.crossover.question import question
+    from replication.store import RESULTS, writable
 
-    where = folder(options.out, RESULTS / OWN)
-    names = ("heads", "head_dim", "dtype", "lengths", "tokens", "threads", "device")
-    scaling = asked(options.seconds, directions=options.mode, causal=[options.causal],
-                    **{name: getattr(options, name) for name in names})  # fmt: skip
+    scaling = question(options)
+    where = writable(folder(options.out, RESULTS / OWN))
+    from replication.experiments.crossover.limit import Limit, age_s
     from replication.experiments.crossover.rules import answer
     from replication.experiments.crossover.run import ask_now
 
-    found = answer(scaling, ask_now(scaling, where)) | {"folder": str(where / "crossover")}
+    limit = Limit.of(options.seconds, age_s() if getattr(options, "is_command", False) else 0.0)
+    found = answer(scaling, ask_now(scaling, where, limit)) | {"folder": str(where / "crossover")}
     text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
     print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
     return 0

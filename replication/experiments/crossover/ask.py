@@ -1,15 +1,23 @@
 """What one layer costs here, mechanism by mechanism: ``replication ask``."""
 
 import json
+import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from replication.experiments.base import Choice
 from replication.experiments.crossover.numbers import OWN, QUESTION
+from replication.experiments.crossover.question import GENERATION, direction, in_mode, named
 from replication.experiments.scaling import add_machine
 from replication.experiments.scaling.numbers import Scaling, of_choices, overridden
 
-COMPARED = "linear, authors, softmax, softmax-textbook, lsh-4"
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from replication.experiments.crossover.limit import Limit
+
+COMPARED = ("linear", "authors", "softmax", "softmax-textbook", "lsh-4")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -19,10 +27,11 @@ def arguments(parser: ArgumentParser) -> None:
         ("heads", int, "of the layer; default: 8"),
         ("head-dim", int, "size of a head; default: 64"),
         ("dtype", str, "or float64, bfloat16, float16; default: float32"),
-        ("mode", str, "or forward; default: training, forward and backward"),
-        ("compare", str, f"contenders; default: {COMPARED}"),
+        ("mode", str, "or forward, or generation: one token more; default: training"),
     ):
         parser.add_argument(f"--{name}", type=kind, help=text)
+    parser.add_argument("--compare", nargs="+", metavar="NAME",
+                        help=f"these; default: {' '.join(COMPARED)}")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=20.0, help="at most; default: 20")
     parser.add_argument("--causal", action=BooleanOptionalAction, default=True,
                         help="with a causal mask or without; default: with")  # fmt: skip
@@ -34,16 +43,18 @@ def run(options: Namespace) -> int:
     scaling = question(options)
     import pandas as pd
 
+    from replication.experiments.crossover.limit import Limit, age_s
     from replication.experiments.crossover.run import check_size
 
     check_size(scaling)
-    found = answer(scaling)
+    spent = age_s() if getattr(options, "is_command", False) else 0.0
+    found = answer(scaling, Limit.of(options.seconds, spent))
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))
         return 0
     print(pd.DataFrame(found["costs"]).to_string(index=False, float_format="{:.3g}".format))
-    print("\n".join(f"{name} is left out: {why}" for name, why in found["left_out"].items()))
-    print(found["how"])
+    print(*(f"{name} is left out: {why}" for name, why in found["left_out"].items()), found["how"],
+          sep="\n")  # fmt: skip
     return 0
 
 
@@ -52,37 +63,53 @@ def question(options: Namespace) -> Scaling:
     batch = 1 if options.batch is None else options.batch
     one = {"seconds": Choice(options.seconds, ""), "runs": Choice(1, ""),
            "repeats": Choice(20, "five stretches of four stand for processes")}  # fmt: skip
+    compared = named(COMPARED if options.compare is None else options.compare, 1)
     names = ("heads", "head_dim", "dtype", "threads", "device")
-    return overridden(of_choices(OWN, QUESTION | one), {
-        "contenders": options.compare or COMPARED, "lengths": options.length, "samples": batch,
-        "tokens": max(1, batch * options.length), "directions": options.mode,
+    found = overridden(of_choices(OWN, QUESTION | one), {
+        "contenders": compared, "lengths": options.length, "samples": batch,
+        "tokens": max(1, batch * options.length), "directions": direction(options),
         "causal": [options.causal], **{name: getattr(options, name) for name in names},
     })  # fmt: skip
+    return in_mode(found, options)
 
 
-def answer(scaling: Scaling) -> dict[str, Any]:
+def answer(scaling: Scaling, limit: "Limit") -> dict[str, Any]:
     """The layer, the costs of every contender, the cheapest first, and who was left out, why."""
-    from replication import measure
     from replication.experiments.scaling.contenders import kinds, words
-    from replication.experiments.scaling.run import measure_kind
     from replication.stats import location, ratios
 
-    groups, device = kinds(scaling)[0], measure.pick_device(scaling.device)
-    with measure.processes(1) as pool:
-        job = pool.submit(measure_kind, scaling, groups, 0, scaling.seconds, device)
-        rows, outcome, _ = job.result()
+    groups = kinds(scaling)[0]
+    rows, sentence = limit.run(_measured, scaling, limit, time.time())
     measured, called, costs = rows[rows.status == "measured"], words(), []
     batch, times = groups[0].batch, location(measured)
-    for (name, N), time in times.sort_values("value").iterrows():
+    for (name, N), cost_ms in times.sort_values("value").iterrows():
         mine = measured[measured.contender == name]
         by = ratios(measured, times.value.idxmin()[0], name).loc[N] if len(costs) else None
-        cost = {"attention": called[name], "ms": batch * time.value, "from": batch * time.low,
-                "to": batch * time.high, "MB": batch * mine.peak_bytes.max() / 1e6,
+        cost = {"attention": called[name], "ms": batch * cost_ms.value, "from": batch * cost_ms.low,
+                "to": batch * cost_ms.high, "MB": batch * mine.peak_bytes.max() / 1e6,
                 "times the fastest": 1.0 if by is None else by.value}  # fmt: skip
         costs.append({key: _number(value) for key, value in cost.items()})
     left = rows[rows.status == "skipped"].set_index("contender").reason
-    return {"layer": groups[0]._asdict(), "costs": costs, "how": outcome.sentence(),
+    return {"layer": groups[0]._asdict(), "costs": costs, "how": sentence,
             "left_out": left.rename(called).to_dict()}  # fmt: skip
+
+
+def _measured(scaling: Scaling, limit: "Limit", begun: float) -> tuple["pd.DataFrame", str]:
+    """In a process of its own: rows, and how they came about."""
+    from replication import measure
+    from replication.experiments.crossover import generation
+    from replication.experiments.crossover.run import is_generation, load
+    from replication.experiments.scaling.contenders import kinds
+    from replication.experiments.scaling.run import measure_kind
+
+    start, device = time.time() - begun, measure.pick_device(scaling.device)
+    if is_generation(scaling):
+        made = generation.measure_run(scaling, 0, limit.share(1, start), Path())
+        return made.rows, made.facts["outcomes"][GENERATION]
+    load(scaling)
+    share = limit.share(1, start, counts=True)
+    rows, outcome, _ = measure_kind(scaling, kinds(scaling)[0], 0, share, device)
+    return rows, outcome.sentence()
 
 
 def _number(value: Any) -> Any:

@@ -1,12 +1,16 @@
 """Rows -> what is said: one answer, and all crossovers that were measured."""
 
+from itertools import combinations
 from math import isfinite
 
 import pandas as pd
 
+from replication.attention import contenders as cards
 from replication.attention import look_of
 from replication.attention.authors import ABSENT
-from replication.experiments.crossover.run import CONTENDER, RIVALS
+from replication.experiments.crossover.limit import cause
+from replication.experiments.crossover.question import usual
+from replication.experiments.crossover.run import CONTENDER, RIVALS, is_generation
 from replication.experiments.scaling.contenders import words
 from replication.experiments.scaling.numbers import Scaling
 from replication.experiments.scaling.run import Evidence
@@ -15,6 +19,9 @@ from replication.measure.rounds import TooBusyError
 from replication.stats import Measured, ask, brief, measured_crossover, rounded
 
 QUANTITIES = {"time_ms": "time", "peak_bytes": "memory"}
+VERSION = 1
+"""Of what ``answer`` returns; answer.schema.json describes it."""
+WORK = {"training": "training", "forward": "running", "generation": "writing tokens by"}
 
 
 # One question ---------------------------------------------------------------------------------
@@ -26,14 +33,17 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
     JSON has no infinity: a crossover's ``status`` says what a null stands for.
     """
     rows, machine = evidence.measured, evidence.facts["machine"]
-    kernels = [kernel for kernel in KERNELS if kernel in set(rows["contender"])]
-    asked = [(kernel, rival, what) for what in QUANTITIES for kernel in kernels for rival in RIVALS]
+    asked = [(*pair, what) for what in QUANTITIES for pair in pairs(scaling, rows)]
     found = [x for one in asked if (x := ask(measured_crossover, rows, *one))]
-    _check(found, evidence)
+    _check(scaling, found, evidence)
+    found = [x for x in found if not _is_cut(x, evidence)]
     setting = {name: getattr(scaling, name) for name in ("heads", "head_dim", "dtype", "threads")}
+    batches = {str(N): int(batch) for N, batch in rows.groupby("N").batch.first().items()}
     return {
+        "version": VERSION,
         "setting": {"mode": scaling.directions[0], "causal": scaling.causal[0]} | setting,
-        "machine": {name: machine[name] for name in ("processor", "cores", "load")},
+        "batch": batches,
+        "machine": {name: machine[name] for name in ("processor", "cores", "load", "device")},
         "crossovers": [_as_dict(crossover) for crossover in found],
         "lengths": sorted(int(N) for N in rows["N"].unique()),
         "runs": evidence.runs,
@@ -43,17 +53,44 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
     }
 
 
-def _check(found: list[Measured], evidence: Evidence) -> None:
+def pairs(scaling: Scaling, rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Of the main question every kernel with every rival; else every two of those that were asked
+    for, who grows less with N first."""
+    there = set(rows["contender"])
+    if usual(scaling):
+        return [(kernel, rival) for kernel in KERNELS if kernel in there for rival in RIVALS]
+    named = sorted((name for name in scaling.contenders if name in there),
+                   key=lambda name: _growth(scaling, name))  # fmt: skip
+    return list(combinations(named, 2))
+
+
+def _growth(scaling: Scaling, name: str) -> tuple[int, int]:
+    card = cards()[name].mechanism
+    if not is_generation(scaling):
+        return card.time_power, card.order
+    kinds = {"state": 0, "cache": 1}
+    return (kinds[card.memory.kind] if card.memory else 2), card.order
+
+
+def _check(scaling: Scaling, found: list[Measured], evidence: Evidence) -> None:
     """No answer is better than one that want of time has cut short."""
-    times = [x for x in found if x.quantity == "time_ms" and x.contender == CONTENDER]
-    cut = evidence.rows["reason"].str.startswith("time:")
-    if not times or (cut.any() and any(x.status == "beyond" for x in times)):
-        load = evidence.facts["machine"]["load"][0]
+    own = [x for x in found if x.contender == CONTENDER or not usual(scaling)]
+    cut = [_is_cut(x, evidence) for x in own if x.quantity == "time_ms"]
+    if not cut or (any if usual(scaling) else all)(cut):
+        machine = evidence.facts["machine"]
         raise TooBusyError(
-            f"No answer: {disturbed(evidence.rows)}, with a load of {load:.1f} on "
-            f"{evidence.facts['machine']['cores']} cores, and the time ended before the lengths "
-            "that would tell. Allow more by --seconds, or close what computes beside it."
+            f"No answer: {disturbed(evidence.rows)}, and the time ended before the lengths that "
+            f"would tell. {cause(machine['load'][0], machine['cores'])}"
         )
+
+
+def _is_cut(found: Measured, evidence: Evidence) -> bool:
+    """Whether it might cross at lengths for which there was no time."""
+    rows = evidence.rows
+    missing = rows[rows["reason"].str.startswith("time:") & (rows["N"] > found.longest)]
+    return found.status == "beyond" and bool(
+        missing["contender"].isin([found.contender, found.opponent]).any()
+    )
 
 
 def _as_dict(c: Measured) -> dict:
@@ -67,21 +104,34 @@ def _finite(x: float | None) -> float | None:
 
 
 def _paragraph(s: Scaling, evidence: Evidence, crossovers: list[Measured]) -> str:
-    machine, labels = evidence.facts["machine"], words()
-    work = "training" if s.directions[0] == "training" else "running"
+    machine = evidence.facts["machine"]
     threads = "one pinned thread" if s.threads == 1 else f"{s.threads} threads"
-    ours = [x for x in crossovers if x.contender == CONTENDER]
-    first, *others = (crossover.sentence(labels) for crossover in ours)
-    found = ". It ".join([first, *(text.removeprefix(labels["linear"] + " ") for text in others)])
+    which = ", by our kernel" if usual(s) else ""
+    found = _main(crossovers, evidence) if usual(s) else _each(crossovers)
     return (
-        f"On this machine ({machine['processor']}, {threads}), {work} one {_mask(s.causal[0])} "
-        f"attention layer with {s.heads} heads of {s.head_dim} in {s.dtype}, by our kernel: "
-        f"{found}. {_advice(ours[0])} {_by_authors(crossovers)} {_basis(evidence)}"
+        f"On this machine ({machine['processor']}, {threads}), {WORK[s.directions[0]]} one "
+        f"{_mask(s.causal[0])} attention layer with {s.heads} heads of {s.head_dim} in {s.dtype}"
+        f"{which}: {found} {_basis(evidence)}"
     )
 
 
-def _by_authors(crossovers: list[Measured]) -> str:
+def _main(crossovers: list[Measured], evidence: Evidence) -> str:
+    """Our kernel against both forms of softmax, what to take, and the authors' kernel."""
+    labels, ours = words(), [x for x in crossovers if x.contender == CONTENDER]
+    first, *others = (crossover.sentence(labels) for crossover in ours)
+    found = ". It ".join([first, *(text.removeprefix(labels["linear"] + " ") for text in others)])
+    theirs = _by_authors(crossovers, measured="authors" in set(evidence.measured["contender"]))
+    return f"{found}. {_advice(ours[0])} {theirs}"
+
+
+def _each(crossovers: list[Measured]) -> str:
+    return "; ".join(crossover.sentence(words()) for crossover in crossovers) + "."
+
+
+def _by_authors(crossovers: list[Measured], *, measured: bool) -> str:
     times = [x for x in crossovers if x.contender == "authors" and x.quantity == "time_ms"]
+    if not times and measured:
+        return "The time was too short to tell from where on the authors' kernel is faster."
     if not times:
         return ABSENT.partition(",")[0] + ", so that only our kernel was asked."
     texts = [x.sentence(words()) for x in times]
@@ -108,12 +158,14 @@ def _advice(time: Measured) -> str:
 
 def _basis(evidence: Evidence) -> str:
     lengths = sorted(evidence.measured["N"].unique())
-    skipped = ", ".join(map(str, sorted(left_out(evidence.rows)["longest"].unique())))
     text = (
         f"Measured at {len(lengths)} lengths from N = {lengths[0]} to {lengths[-1]} in "
         f"{evidence.runs} runs; {disturbed(evidence.rows)}."
     )
-    return text + f" Some contenders could not be run up to N = {skipped}." if skipped else text
+    for (_, name, want), one in left_out(evidence.rows).iterrows():
+        why = f"for want of {want}" if want in ("time", "memory") else one["first"].rstrip(".")
+        text += f" Left out: {words()[name]} from N = {one.shortest} on, {why}."
+    return text
 
 
 # All that were measured -----------------------------------------------------------------------

@@ -6,17 +6,20 @@ units, and the last good one stays until a better one is whole.
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from replication import measure, store
+from replication import attention, measure, store
+from replication.experiments.crossover import generation
+from replication.experiments.crossover.limit import Limit
 from replication.experiments.crossover.numbers import OWN, resolve
+from replication.experiments.crossover.question import GENERATION
 from replication.experiments.scaling import run as scaling_run
-from replication.experiments.scaling.contenders import contenders, kinds
+from replication.experiments.scaling.contenders import contenders, kinds, layer_calls, obstacle
 from replication.experiments.scaling.numbers import Scaling
-from replication.experiments.scaling.run import Evidence, evidence, in_own_process, measure_run
+from replication.experiments.scaling.run import Evidence, evidence, measure_run
 from replication.store import Unit
 
 CONTENDER, RIVALS = "linear", ("softmax", "softmax-textbook")
@@ -33,8 +36,26 @@ def units(profile: str) -> list[Unit]:
 
 
 def units_of(scaling: Scaling) -> list[Unit]:
+    if is_generation(scaling):
+        return _generated(scaling)
     kind = OwnUnit if scaling.profile == OWN else Unit
     return scaling_run.units_of(scaling, "crossover", kind)
+
+
+def is_generation(scaling: Scaling) -> bool:
+    return scaling.directions == (GENERATION,)
+
+
+def _generated(scaling: Scaling) -> list[Unit]:
+    cards = [attention.contenders()[name].mechanism for name in scaling.contenders]
+    code = (generation.measure_run, *(step for card in cards for step in card.code()))
+    own = asdict(scaling)
+    del own["runs"]
+    return [
+        OwnUnit("crossover", f"run-{i}", scaling.profile, own | {"run": i}, code,
+                partial(generation.measure_run, scaling, i, scaling.seconds))
+        for i in range(scaling.runs)
+    ]  # fmt: skip
 
 
 def ensure(
@@ -44,26 +65,35 @@ def ensure(
     return evidence(scaling_run.ensure_runs(units_of(scaling), folder, rows, add))
 
 
-def ask_now(scaling: Scaling, folder: Path) -> Evidence:
+def ask_now(scaling: Scaling, folder: Path, limit: Limit | None = None) -> Evidence:
     """All runs anew, in the time that they have together; the last stay until all are there."""
     check_size(scaling)
-    every, end = units_of(scaling), time.time() + scaling.seconds * scaling.runs
-    with TemporaryDirectory(prefix=".asking-", dir=made(folder)) as aside:
+    every, limit = units_of(scaling), limit or Limit.of(scaling.seconds * scaling.runs)
+    with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
         for i, unit in enumerate(every):
-            in_own_process(replace(unit, run=partial(_until, scaling, i, end)), Path(aside))
+            timed = replace(unit, run=partial(_until, scaling, i, limit, time.time()))
+            limit.run(store.make, timed, Path(aside))
         store.move(every, Path(aside), folder)
     return evidence([store.load(unit, folder) for unit in every])
 
 
-def made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def _until(scaling: Scaling, run: int, limit: Limit, begun: float, scratch: Path) -> store.Result:
+    """A run that takes its share of what is left, when all that it calls is loaded."""
+    start, generates = time.time() - begun, is_generation(scaling)
+    if not generates:
+        load(scaling)
+    share = limit.share(scaling.runs - run, start, counts=run == 0 and not generates)
+    return (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
 
 
-def _until(scaling: Scaling, run: int, end: float, scratch: Path) -> store.Result:
-    """A run that takes its share of what is left."""
-    left = max(1.0, (end - time.time()) / (scaling.runs - run))
-    return measure_run(scaling, run, left, scratch)
+def load(scaling: Scaling) -> None:
+    """Call every contender once at the shortest length: what is compiled or loaded then can take
+    longer than all that is measured."""
+    device, (shortest, *_) = measure.pick_device(scaling.device), kinds(scaling)[0]
+    free = float(measure.free_bytes(device))
+    names = [n for n in contenders(scaling, shortest) if not obstacle(n, shortest, free)]
+    for call in layer_calls(names, shortest, device).values():
+        call()
 
 
 def check_size(scaling: Scaling) -> None:

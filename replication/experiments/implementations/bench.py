@@ -52,6 +52,7 @@ def attends() -> dict[str, Callable]:
 def run(options: Namespace) -> int:
     """The command: measure, save, and say which bars are reached."""
     device = measure.pick_device(options.device)
+    store.writable(options.out)
     if not is_installed():
         print(ABSENT)
     threads = options.threads or torch.get_num_threads()

@@ -1,0 +1,104 @@
+"""What one more token costs after N others, of one attention layer: generation.
+
+Who has a memory puts a key and a value in and looks; who has none computes all again.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from replication import attention, measure
+from replication.experiments.crossover.question import GENERATION
+from replication.experiments.scaling.contenders import Group, contenders, kinds, obstacle
+from replication.experiments.scaling.numbers import SEED, THREAD, Scaling
+from replication.measure.clock import pinned
+from replication.measure.rounds import TooBusyError, measure_rounds
+from replication.store import Result
+
+TOKENS = 16
+"""Tokens that are written in one call, so that the clock has something to measure."""
+
+
+class Writer(NamedTuple):
+    """A call, the tokens that it writes, and the bytes that are kept from token to token."""
+
+    call: Callable[[], object]
+    tokens: int
+    nbytes: int
+
+
+def writer(name: str, group: Group, device: torch.device) -> Writer:
+    """Of a contender, after N tokens of every sequence in the batch."""
+    form, dtype = attention.contenders()[name], getattr(torch, group.dtype)
+    shape, N = (group.batch, group.heads), group.N
+    memory = form.mechanism.memory
+    if memory is None:
+        x = torch.randn(3, *shape, N + 1, group.head_dim, device=device, dtype=dtype)
+        again = partial(form.mechanism, *x, causal=True, **form.options)
+        return Writer(again, 1, sum(one[:, :, :N].numel() * one.element_size() for one in x))
+    q, k, v = torch.randn(3, *shape, group.head_dim, device=device, dtype=dtype)
+    kept = memory.begin(q, *shape, N + TOKENS, group.head_dim)
+
+    def write() -> None:
+        for position in range(N, N + TOKENS):
+            memory.put(kept, position, k, v)
+            memory.look(kept, q, position + 1)
+
+    return Writer(write, TOKENS, memory.nbytes(kept, N))
+
+
+def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
+    """A row a repeat: time and bytes of one token of one sequence, and what the clock saw."""
+    device, groups = measure.pick_device(scaling.device), kinds(scaling)[0]
+    on_thread = groups[0].clock == THREAD
+    with torch.inference_mode(), pinned() if on_thread else nullcontext({}) as where:
+        if not on_thread:
+            torch.set_num_threads(scaling.threads)
+        ready, skipped = _writers(scaling, groups, device)
+        calls = {cell: partial(_done, one.call, device) for cell, one in ready.items()}
+        outcome = measure_rounds(
+            calls, budget_s=seconds, repeats=scaling.repeats, run=run, kind=groups[0].clock,
+            rng=np.random.default_rng([SEED, run]), warm=True,
+        )  # fmt: skip
+    if outcome.state == "too busy":
+        raise TooBusyError(outcome.sentence())
+    rows = _frame(groups, outcome.rows, skipped | outcome.skipped, ready)
+    return Result(rows, {"outcomes": {GENERATION: outcome.sentence()}, "pinned": where,
+                         "machine": measure.machine(device)})  # fmt: skip
+
+
+def _done(call: Callable[[], object], device: torch.device) -> None:
+    call()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _writers(scaling: Scaling, groups: list[Group], device: torch.device) -> tuple[dict, dict]:
+    """By contender and length; and why some are left out."""
+    ready, skipped, free = {}, {}, float(measure.free_bytes(device))
+    for group, name in ((one, name) for one in groups for name in contenders(scaling, one)):
+        why = obstacle(name, group, free)
+        if attention.contenders()[name].mechanism.is_peer:
+            why = why or "somebody else's program, which is timed in whole layers alone"
+        if why:
+            skipped[name, group.N] = why
+        else:
+            ready[name, group.N] = writer(name, group, device)
+    return ready, skipped
+
+
+def _frame(groups: list[Group], rows: pd.DataFrame, skipped: dict, ready: dict) -> pd.DataFrame:
+    sizes = pd.DataFrame([group._asdict() for group in groups])
+    left_out = pd.DataFrame([{"contender": name, "N": N, "status": "skipped", "reason": why}
+                             for (name, N), why in skipped.items()])  # fmt: skip
+    written = [ready[cell] for cell in zip(rows["contender"], rows["N"], strict=True)]
+    rows = rows.assign(status="measured", reason="", peak_bytes=[one.nbytes for one in written])
+    rows["time_ms"] /= [one.tokens for one in written]
+    rows = pd.concat([rows, left_out]).merge(sizes, on="N")
+    return rows.assign(**{name: rows[name] / rows["batch"] for name in ("time_ms", "peak_bytes")})
