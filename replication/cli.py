@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from replication import experiments
 from replication.experiments.base import PROFILES, count, later
-from replication.store import BUILD, ROOT, StoreError, locked, writable
+from replication.store import BUILD, RESULTS, ROOT, StoreError, locked, writable
 
 
 class Parser(argparse.ArgumentParser):
@@ -198,6 +198,9 @@ def _render(options: argparse.Namespace) -> int:
 
     if not report_files():
         raise ValueError(f"There is no {PAPER / 'report.ipynb'} to render.")
+    if not any((RESULTS / options.profile).glob("*/*.csv")):
+        raise StoreError(f"There are no results in {RESULTS / options.profile}. Measure them with\n"
+                         f"    replication report --profile {options.profile}")  # fmt: skip
     from replication.report.build import build
 
     _check_tools()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import pytest
 from workflow_cases import ROOT, TRIAL, write_notebook
@@ -12,6 +13,7 @@ from workflow_cases import ROOT, TRIAL, write_notebook
 from replication import experiments
 from replication.cli import main
 from replication.experiments.base import Command, Experiment
+from replication.store import StoreError
 from replication.workflow import notebooks
 
 BOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -232,3 +234,32 @@ def test_what_a_notebook_comes_from_is_the_code_that_it_names(tmp_path):
     assert notebooks.code_of(book) == nothing
     write_notebook(book, TRIAL, "from replication.store import plain")
     assert notebooks.code_of(book) != nothing
+
+
+def test_an_error_that_says_what_to_do_comes_without_a_traceback(trial, tmp_path, capsys):
+    code = "from replication.store import StoreError\nraise StoreError('Rows are lost. Measure.')"
+    write_notebook(trial, TRIAL, code)
+    assert main(["run", str(trial), "--out", str(tmp_path / "done.ipynb")]) == 2
+    said = capsys.readouterr().err
+    assert said.splitlines()[0] == "replication: Rows are lost. Measure."
+    assert "Traceback" not in said
+
+
+def test_all_such_errors_are_known():
+    for name in ("train", "data", "experiments.speech.corpus", "measure.rounds"):
+        import_module(f"replication.{name}")
+    kinds = {StoreError.__name__, *(kind.__name__ for kind in StoreError.__subclasses__())}
+    assert kinds == set(notebooks.SAY_WHAT_TO_DO)
+
+
+def test_a_profile_without_results_is_not_rendered(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("replication.cli.RESULTS", tmp_path)
+    monkeypatch.setattr("replication.report.build.build", None)
+    assert main(["render", "--profile", "paper"]) == 2
+    assert "Measure them with\n    replication report --profile paper" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_told_before_a_notebook_runs(trial, monkeypatch, capsys):
+    monkeypatch.setattr(notebooks, "run", None)
+    assert main(["run", str(trial), "--out", "/proc/nothing/x.ipynb"]) == 2
+    assert "/proc/nothing cannot be written" in capsys.readouterr().err

@@ -212,6 +212,10 @@ HINTS = (
 """What a known trouble asks for."""
 
 
+SAY_WHAT_TO_DO = ("StoreError", "TooBusyError", "CheckpointError", "DataError", "CorpusError")
+"""Errors whose words are enough, wherever in a notebook they were raised."""
+
+
 def hint(text: str) -> str:
     """What to do about a known trouble, as a line; nothing about an unknown one."""
     found = [advice for known, advice in HINTS if re.search(known, text)]
@@ -239,7 +243,8 @@ def execute(notebook: Path, given: dict[str, Any], out: Path | None) -> dict:
             progress_bar=sys.stderr.isatty(), extra_arguments=["--log-level=CRITICAL"],
         )  # fmt: skip
     except (papermill.PapermillExecutionError, DeadKernelError) as error:
-        said = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip("-\n")
+        is_plain = getattr(error, "ename", "") in SAY_WHAT_TO_DO
+        said = error.evalue if is_plain else re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip("-\n")
         where = f"The notebook up to there: {out}" if out else f"This was {notebook}."
         raise StoreError(f"{said}\n{hint(said)}{where}") from None
     except KeyboardInterrupt:  # that its kernel died is no news
