@@ -129,6 +129,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.page:
         _check_tools()
     writable(out.parent)
+    if given.get("out") and notebooks.experiments_of(notebook):
+        writable(notebook.parent / given["out"])
     print(f"Executed: {notebooks.run(notebook, given, out)}")
     if options.page:
         from replication.report import pages

@@ -245,6 +245,15 @@ def test_an_error_that_says_what_to_do_comes_without_a_traceback(trial, tmp_path
     assert "Traceback" not in said
 
 
+def test_a_disk_that_is_full_needs_no_traceback(trial, tmp_path, capsys):
+    write_notebook(trial, TRIAL, "raise OSError(28, 'No space left on device')")
+    assert main(["run", str(trial), "--out", str(tmp_path / "done.ipynb")]) == 2
+    first, advice, where = capsys.readouterr().err.splitlines()
+    assert first == "replication: OSError: [Errno 28] No space left on device"
+    assert advice.startswith("The disk is full")
+    assert where.startswith("The notebook up to there")
+
+
 def test_all_such_errors_are_known():
     for name in ("train", "data", "experiments.speech.corpus", "measure.rounds"):
         import_module(f"replication.{name}")
@@ -262,4 +271,6 @@ def test_a_profile_without_results_is_not_rendered(monkeypatch, tmp_path, capsys
 def test_a_place_that_cannot_be_written_is_told_before_a_notebook_runs(trial, monkeypatch, capsys):
     monkeypatch.setattr(notebooks, "run", None)
     assert main(["run", str(trial), "--out", "/proc/nothing/x.ipynb"]) == 2
+    assert "/proc/nothing cannot be written" in capsys.readouterr().err
+    assert main(["run", "03", "-p", "out", "/proc/nothing", "--profile", "smoke"]) == 2
     assert "/proc/nothing cannot be written" in capsys.readouterr().err

@@ -222,6 +222,16 @@ def hint(text: str) -> str:
     return f"{found[0]}, then call again. What was saved before stays.\n" if found else ""
 
 
+def _said(error: Exception) -> str:
+    """What went wrong; with the lines where it did, if the words alone do not say what to do."""
+    kind, words = getattr(error, "ename", ""), getattr(error, "evalue", "")
+    if kind in SAY_WHAT_TO_DO:
+        return words
+    if hint(f"{kind}: {words}"):
+        return f"{kind}: {words}"
+    return re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip("-\n")
+
+
 def run(notebook: Path, given: dict[str, Any], out: Path) -> Path:
     """Execute a notebook to ``out``, which is replaced only by a whole one."""
     begun = out.with_suffix(".part.ipynb")
@@ -243,8 +253,7 @@ def execute(notebook: Path, given: dict[str, Any], out: Path | None) -> dict:
             progress_bar=sys.stderr.isatty(), extra_arguments=["--log-level=CRITICAL"],
         )  # fmt: skip
     except (papermill.PapermillExecutionError, DeadKernelError) as error:
-        is_plain = getattr(error, "ename", "") in SAY_WHAT_TO_DO
-        said = error.evalue if is_plain else re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip("-\n")
+        said = _said(error)
         where = f"The notebook up to there: {out}" if out else f"This was {notebook}."
         raise StoreError(f"{said}\n{hint(said)}{where}") from None
     except KeyboardInterrupt:  # that its kernel died is no news
