@@ -1,6 +1,7 @@
 """A thousand bad inputs and more: each gets one plain sentence at once, and nothing is written."""
 
 import json
+import os
 import time
 from itertools import chain
 
@@ -17,7 +18,7 @@ TYPED = {
     "int": ("x", "", "1.5", "[1]", "true", "nan", "{a: 1}", "1 2", "-1", MANY),
     "float": ("x", "", "[1]", "true", "{a: 1}", ".nan", ".inf", "-1", "-.inf", "0"),
     "list": ("", "[]", "{a: 1}", "[1", "[[1]]", "[null]", "[true]", "[1.5]", "[.nan]", "[-1]",
-             "[nope]", "[1, 1]", "[{a: 1}]", f"[{MANY}]"),
+             "[" * 2000, "[nope]", "[1, 1]", "[{a: 1}]", f"[{MANY}]"),
     "dict": ("[1]", "x", "1", "{x: 1}", "{rounds: 0}", "{rounds: x}", "{buckets: 7}", "{seed: -1}",
              "{chunk: 0.5}"),
 }  # fmt: skip
@@ -132,7 +133,8 @@ def refused(monkeypatch, capsys, tmp_path):
         except BaseException as error:
             code = repr(error)
         said, seconds = capsys.readouterr().err, time.process_time() - begin
-        is_plain = said.startswith("replication: ") and said.count("\n") == 1
+        plain = said.replace("\n    replication ", " replication ")  # a command has its line
+        is_plain = said.startswith("replication: ") and plain.count("\n") == 1
         if code != 2 or not is_plain or seconds > 5:  # at first PyTorch is imported
             wrong.append((words, code, said[:200], round(seconds, 1)))
 
@@ -162,10 +164,27 @@ def test_a_bad_command_is_refused(refused):
         refused(*chain(*(word.split(" ") if word == "bench scaling" else [word] for word in words)))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"3", b"\xff\x00\x9d", b'{"a": 1'])
+DEEP = "[" * 20_000
+"""More than a parser of ours follows."""
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1, 2]", b"3", b"\xff\x00\x9d", b'{"a": 1', DEEP.encode()]
+)
 def test_a_damaged_file_of_parameters_is_refused(content, refused, tmp_path):
     (tmp_path / "given.json").write_bytes(content)
     refused("run", "03", "-f", "given.json")
+
+
+def test_what_has_no_end_or_never_comes_is_not_read(refused, tmp_path):
+    pipe = tmp_path / "given.json"
+    os.mkfifo(pipe)
+    for device in ("/dev/zero", str(pipe)):
+        refused("run", "01", "-f", device)
+        refused("pool", device)
+    os.rename(pipe, pipe.with_suffix(".ipynb"))
+    refused("run", "01", "--out", str(pipe.with_suffix(".ipynb")))
+    os.unlink(pipe.with_suffix(".ipynb"))
 
 
 BROKEN = ("{}", "[]", "", "\0", '{"cells": 1}', '{"cells": [1]}', '{"cells": [{}]}')

@@ -61,6 +61,8 @@ def unpacked(file: Path, folder: Path) -> Run:
     """What an exported file holds, judged by the rules that are here; refused in words if it is
     not such a file, or not of this version."""
     try:
+        if not file.is_file():
+            raise ValueError("it is no file")
         with zipfile.ZipFile(file) as packed:
             _check(packed)
             manifest = dict(json.loads(packed.read(MANIFEST)))

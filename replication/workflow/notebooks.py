@@ -58,10 +58,10 @@ def code_of(notebook: Path) -> str:
 
 def _cells(notebook: Path) -> list[dict]:
     try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        cells = json.loads(_text(notebook))["cells"]
         names = ("cell_type", "metadata", "source")
         return [{name: cell[name] for name in names} for cell in cells]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{notebook} cannot be read as a notebook: {error}.") from None
 
 
@@ -86,7 +86,7 @@ class Parameter(NamedTuple):
         is_bare = kind is list and text.strip()[:1] not in ("[", "{")
         try:
             value = yaml.load(f"[{text}]" if is_bare else text, _Loader) if text.strip() else ...
-        except (yaml.YAMLError, ValueError):  # its own words are of no help
+        except (yaml.YAMLError, ValueError, RecursionError):  # its own words are of no help
             value = ...
         return self.held(value, text)
 
@@ -159,12 +159,19 @@ def known(notebook: Path, name: str) -> Parameter:
 def read_file(notebook: Path, file: Path) -> dict[str, Any]:
     """Parameters as a JSON file has them, their names held against the parameters cell."""
     try:
-        given = dict(json.loads(file.read_text()))
-    except (OSError, ValueError, TypeError) as error:
+        given = dict(json.loads(_text(file)))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} cannot be read as a JSON file of parameters: {error}.") from None
     for name in given:
         known(notebook, name)
     return given
+
+
+def _text(file: Path) -> str:
+    """What stands in a file; what has no end, or may never come, is none."""
+    if not file.is_file():
+        raise ValueError("it is no file")
+    return file.read_text(encoding="utf-8")
 
 
 def check(notebook: Path, given: dict[str, Any]) -> None:
@@ -181,8 +188,8 @@ def check_out(notebook: Path, out: Path) -> None:
     if out.suffix != ".ipynb" or there in ("folder", "impossible"):
         raise ValueError(f"--out {str(out)[:99]!r} names no notebook. Try build/my.ipynb.")
     try:
-        made_here = there == "nothing" or "papermill" in json.loads(out.read_bytes())["metadata"]
-    except (OSError, ValueError, KeyError, TypeError):
+        made_here = there == "nothing" or "papermill" in json.loads(_text(out))["metadata"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         made_here = False
     if not made_here or out.resolve() == notebook:
         raise ValueError(f"--out {out} is there and was not made by replication run. It stays as "
