@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from replication import attention, experiments, measure, store
+from replication import attention, experiments, halves, measure, store
 from replication.experiments.base import PROFILES
 
 DISK_GB, MEMORY_GB = 1, 4
@@ -112,6 +112,12 @@ def _compiled() -> str:
     return _if(found.kernel == "compiled", f"{found.reason}; {VARIABLE} is {now}")
 
 
+def _halves() -> str:
+    """Whether a product of half types can be computed, as it is or by another way."""
+    found = halves.mend()
+    return _if(not found, found or "products in bfloat16 work")
+
+
 def _package(name: str, attempt: Callable[[Any], object]) -> str:
     """Its version, if it can be imported and does what it is for."""
     module = import_module(name)
@@ -144,6 +150,7 @@ CHECKS = [
     ("disk", True, _disk, f"have {DISK_GB} GB free in a folder that can be written"),
     ("notebook kernel", True, _kernel, f"{sys.executable} -m ipykernel install --sys-prefix"),
     *((title, True, partial(_package, *tried), "make setup") for title, *tried in TRIED),
+    ("half types", False, _halves, "they are computed in another way, slower"),
     ("compiled kernel", False, _compiled, "PyTorch's kernel computes the same, slower"),
     *((f"attention {name}", False, partial(_mechanism, card), "others run; see make peers")
       for name, card in attention.mechanisms().items()),

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from replication import attention, reference
+from replication import attention, halves, reference
 from replication.attention import Mechanism, mechanism, mechanisms, trained
 from replication.attention.lsh import random_rotations
 from replication.measure import count_flops, peak_bytes
@@ -22,6 +22,7 @@ Attend = Callable[..., Tensor]
 Options = Mapping[str, Mapping]
 """By the name of a mechanism, what it is called with beside Q, K and V."""
 
+halves.mend()  # one of these types
 TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 STEPS = "linear-step"
 """The unrolled RNN: linear attention too, and held against the same reference."""
