@@ -2,24 +2,19 @@
 
 import argparse
 import json
-import multiprocessing
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from itertools import product
+from pathlib import Path
 
 import jsonschema
 import pandas as pd
 import pytest
-import torch
-from workflow_cases import until
 
 from replication import measure, store
 from replication.cli import parser
-from replication.experiments.crossover import EXPERIMENT, generation, rules, run
-from replication.experiments.crossover.limit import Limit, cause
+from replication.experiments.crossover import EXPERIMENT, rules, run
 from replication.experiments.crossover.numbers import OWN, asked, resolve
 from replication.experiments.crossover.question import question
 from replication.experiments.crossover.rules import QUANTITIES, answer, main_crossovers, together
@@ -30,7 +25,7 @@ from replication.measure.rounds import TooBusyError
 from replication.store import StoreError
 
 MACHINE = {"processor": "Abacus 3", "threads": 1, "cores": 2, "load": [0.5], "device": "cpu"}
-SCHEMA = json.loads((run.Path(run.__file__).parent / "answer.schema.json").read_text())
+SCHEMA = json.loads((Path(run.__file__).parent / "answer.schema.json").read_text())
 LENGTHS = (8, 32, 128, 512, 2048)
 
 
@@ -146,66 +141,6 @@ def test_a_mechanism_is_known_by_its_own_name_and_a_batch_holds_at_every_length(
     scaling = asked_for("--compare", "linear,lsh", "--batch", "3", "--lengths", "8,64")
     assert scaling.contenders == ("linear", "lsh-4")
     assert [group.batch for group in kinds(scaling)[0]] == [3, 3]
-
-
-def test_tokens_that_are_written_are_timed_after_every_length():
-    """A state, a cache, and one that has neither and computes all again."""
-    words = ("--mode", "generation", "--lengths", "4,8,16", "--heads", "2", "--head-dim", "8")
-    scaling = asked_for(*words, "--compare", "linear", "softmax", "lsh-1", "--batch", "2")
-    writers = {(name, group.N): generation.writer(name, group, torch.device("cpu"))
-               for name in scaling.contenders for group in kinds(scaling)[0]}  # fmt: skip
-    for one in writers.values():
-        with torch.inference_mode():
-            one.call()
-    per_value = 2 * 2 * 8 * 4  # batch, heads, size, bytes
-    assert {writers["linear", N].nbytes for N in (4, 8, 16)} == {per_value * (8 + 1)}
-    assert [writers["softmax", N].nbytes for N in (4, 16)] == [
-        2 * 4 * per_value,
-        2 * 16 * per_value,
-    ]
-    assert writers["lsh-1", 4].tokens == 1 < writers["linear", 4].tokens
-
-
-def test_generation_leaves_rows_that_can_be_answered(monkeypatch, tmp_path):
-    scaling = asked_for("--mode", "generation", "--lengths", "4,64", "--heads", "1",
-                        "--head-dim", "8", "--compare", "linear", "softmax", "authors")  # fmt: skip
-    believing = partial(generation.measure_rounds, believe=True)
-    monkeypatch.setattr(generation, "measure_rounds", believing)
-    made = run.units_of(replace(scaling, seconds=3.0))
-    for unit in made:
-        store.make(unit, tmp_path)
-    found = answer(scaling, run.evidence([store.load(unit, tmp_path) for unit in made]))
-    jsonschema.validate(found | {"folder": "x"}, SCHEMA)
-    assert found["setting"]["mode"] == "generation"
-    assert {x["contender"] for x in found["skipped"]} == {"authors"}
-    memory = next(x for x in found["crossovers"] if x["quantity"] == "peak_bytes")
-    assert (memory["contender"], memory["status"]) == ("linear", "crosses")
-    assert "writing tokens by one causal attention layer" in found["paragraph"]
-
-
-# The time ----------------------------------------------------------------------------------
-
-
-def test_a_process_gets_what_starting_it_and_those_after_it_leave():
-    limit = Limit.of(40.0, spent=4.0)
-    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 2 * 2 - 2) / 3 - 2, abs=0.5)
-    assert limit.share(1, 2.0) == pytest.approx(36 - 2 - 2, abs=0.5)
-
-
-def test_a_time_that_starting_alone_takes_is_refused_with_the_cause(monkeypatch):
-    monkeypatch.setattr("psutil.getloadavg", lambda: (7.5, 7, 7))
-    said = r"No answer: 9 s are too few: .* 2.0 s to start. Other programs compute.*load of 7.5 on"
-    with pytest.raises(TooBusyError, match=said):
-        Limit.of(9.0, spent=4.0).share(3, 2.0)
-    assert cause(0.9, 2).startswith("Nothing else computes here (a load of 0.9 on 2 cores)")
-
-
-def test_a_process_that_does_not_end_in_time_is_ended():
-    begin, spent = time.time(), 5.0
-    with pytest.raises(TooBusyError, match="No answer: 10 s ended in the middle of it"):
-        Limit.of(10.0, spent).run(time.sleep, 60)
-    assert time.time() - begin < 5 + 10, "five seconds, and the end of a process"
-    until(lambda: not multiprocessing.active_children())
 
 
 # The command -------------------------------------------------------------------------------
