@@ -68,8 +68,8 @@ def listed(words: Iterable[str]) -> str:
 
 
 def powers(text: str) -> str:
-    """N^1.04 in a sentence becomes mathematics."""
-    return re.sub(r"N\^(\d+\.\d+)", r"$N^{\1}$", text)
+    """N^1.04 in a sentence becomes mathematics, and 5% gets its space."""
+    return re.sub(r"N\^(\d+\.\d+)", r"$N^{\1}$", re.sub(r"(?<=\d)%", " %", text))
 
 
 def small(count: int) -> str:

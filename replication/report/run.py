@@ -1,7 +1,7 @@
 """One run of all experiments as the report takes it: rows, evidence, verdicts, and its tables."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ import pandas as pd
 
 from replication import claims, experiments, store
 from replication.claims import Claim
-from replication.experiments.base import NOT_RUN, Verdict
-from replication.report.prose import duration, listed, number
+from replication.experiments.base import Verdict
+from replication.report.prose import duration, number
 
 
 class Run(NamedTuple):
@@ -52,41 +52,15 @@ def load_run(profile: str, folder: Path | None = None, *, current: bool = True) 
 # Tables of words ----------------------------------------------------------------------------------
 
 
-def verdicts(
-    claims: Sequence[Claim], found: Mapping[str, Verdict], reference: Mapping[str, dict] | None
-) -> pd.DataFrame:
-    """One row a claim: who found what; ``reference`` is left out where it is this very run.
-
-    Claims of an experiment that neither has run share one row.
-    """
-    rows, open_claims = [], {}
-    for claim in claims:
-        known = {found[claim.id].outcome, (reference or {}).get(claim.id, {}).get("outcome")}
-        if known <= {NOT_RUN, None}:
-            open_claims.setdefault((claim.experiment, claim.by), []).append(claim.id)
-            continue
-        row = {"Claim": f"**{claim.id}** {claim.title}", "Made by": claim.by}
-        row["Earlier replication"] = claim.earlier.partition(":")[0].partition(",")[0]
-        if reference is not None:
-            row["Reference run"] = _outcome(reference[claim.id]["outcome"])
-        rows.append(row | {"This run": _outcome(found[claim.id].outcome)})
-    for (name, by), ids in open_claims.items():
-        which = listed(ids)
-        title = f"**{which}** {experiments.every()[name].title}"
-        rows.append({"Claim": title, "Made by": by, "This run": NOT_RUN})
-    return pd.DataFrame(rows).fillna("–")
-
-
-def _outcome(text: str) -> str:
-    bold = {"supported": "**supported**", "not supported": "**not supported**"}
-    return bold.get(text, text.replace(" on this hardware", ""))
-
-
 def rules(claims: Sequence[Claim]) -> pd.DataFrame:
+    """Every claim with its source, what the earlier replication said of it, and its rule."""
+    found = {one.id: f"; earlier replication: {one.earlier}" for one in claims
+             if not one.earlier.startswith(("not examined", "not asked", "its own"))}  # fmt: skip
     return pd.DataFrame(
-        {"": f"**{claim.id}**", "Claim, in our words": f"{claim.claim} ({claim.by}, {claim.where})",
-         "Rule": claim.rule}
-        for claim in claims
+        {"": f"**{one.id}**",
+         "Claim, in our words": f"{one.claim} ({one.by}, {one.where}{found.get(one.id, '')})",
+         "Rule": one.rule}
+        for one in claims
     )  # fmt: skip
 
 
@@ -135,7 +109,22 @@ def _joint(sources: Iterable[str]) -> str:
     return f"`{known[0] if len(known) == 1 else joint}`"
 
 
-def deviations(found: Iterable[dict]) -> pd.DataFrame:
-    """What differs from the published numbers, and why."""
-    frame = pd.DataFrame(found).rename(columns=str.capitalize)
-    return frame.assign(Name=frame["Name"].map(lambda name: name.replace("_", " ")))
+def deviations(found: Sequence[dict]) -> pd.DataFrame:
+    """What differs from the first source that says something; a reason stands once, before all
+    that it is given for."""
+    groups: dict[str, list[dict]] = {}
+    for name, *sources, here, reason in (one.values() for one in found):
+        said = next((value for value in sources if value != "–"), here)
+        if said != here:
+            row = dict(zip(list(found[0])[1:-1], (*sources, here), strict=True))
+            groups.setdefault(reason, []).append({"number": name.replace("_", " ")} | row)
+    rows = [{"why": reason if first is row else ""} | row
+            for reason, (first, *others) in groups.items() for row in (first, *others)]  # fmt: skip
+    return pd.DataFrame(rows).rename(columns=str.capitalize)
+
+
+def unsaid(found: Iterable[dict]) -> str:
+    """What no source says, with the value here."""
+    silent = ((name, here) for name, *sources, here, _ in (one.values() for one in found)
+              if set(sources) == {"–"})  # fmt: skip
+    return "; ".join(f"{name.replace('_', ' ')}: {here}" for name, here in silent)
