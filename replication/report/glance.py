@@ -89,7 +89,7 @@ def _draw(axes: Axes, y: int, id: str, row: pd.Series | None, spoke: Mapping[str
         _mark(axes, x, y, MARKS[row[name]][1])
 
 
-def _mark(axes: Axes, x: float, y: float, look: dict) -> None:
+def _mark(axes: Axes, x: float, y: float | int, look: dict) -> None:
     axes.plot(x, y, ms=6, markerfacecoloralt="white", mew=1.1, clip_on=False, **look)
 
 
