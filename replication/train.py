@@ -89,7 +89,8 @@ def train(
 class Training:
     """A run between two steps."""
 
-    def __init__(self, model: nn.Module, task: Task, run: Run):
+    def __init__(self, model: nn.Module, task: Task | None, run: Run):
+        """Without a task it can be restored, and neither advance nor evaluate."""
         self.run, self.task, self.device = run, task, torch.device(run.device)
         self.model = model.to(self.device)
         self.optimiser = OPTIMISERS[getattr(run, "optimiser", "radam")](

@@ -10,7 +10,7 @@ import torch
 
 from replication import data, measure, train
 from replication.data import DataError
-from replication.experiments.images import likelihood, run, task, training
+from replication.experiments.images import likelihood, run, task
 from replication.experiments.images.generate import drawing, generate
 from replication.experiments.images.numbers import STUDIES, resolve
 from replication.model import Sizes
@@ -176,7 +176,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(digits, tmp_path):
     torch.set_num_threads(small().threads)  # PyTorch's products depend on it
     whole = run.train_run(small(), digits)
     checkpoint = tmp_path / "run.pt"
-    interrupted = train.Training(training.new_model(small()), digits, small())
+    interrupted = train.Training(run.new_model(small()), digits, small())
     interrupted.evaluate()
     for _ in range(4):
         interrupted.advance()
@@ -188,7 +188,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(digits, tmp_path):
 
 
 def test_mechanisms_of_one_seed_start_from_the_same_weights():
-    first, other = (training.new_model(small(name)) for name in ("linear", "softmax"))
+    first, other = (run.new_model(small(name)) for name in ("linear", "softmax"))
     assert all(map(torch.equal, first.parameters(), other.parameters()))
 
 

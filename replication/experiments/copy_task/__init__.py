@@ -19,7 +19,7 @@ def check(
         tokens = study.batch_size * study.lengths[-1]
         fits("lengths", study.lengths[-1], tokens * study.d_model * study.n_layers)
         checks.fitted(own_sequence, study.setting, study.lengths[-1], study.symbols)
-    return {study.setting: checks.usable(study) for study in studies}
+    return {study.setting: numbers.usable(study) for study in studies}
 
 
 EXPERIMENT = Experiment(

@@ -11,12 +11,13 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from replication.experiments.base import PROFILES, Choice, Origin, one_of, tidy
-from replication.experiments.copy_task.checks import Numbers, Run, check_rates, check_sizes, usable
+from replication.experiments import studies
+from replication.experiments.base import PROFILES, Origin, one_of
+from replication.experiments.studies import because
 
 # What the rules count by, fixed before the runs that they judge; only what a spike is was set after
 # first trials of the profiles. Their words are in paper/claims.yaml.
@@ -80,9 +81,7 @@ ORIGINS = {
     setting: {name: Origin(*found[at : at + 2]) for name, found in _PUBLISHED.items()}
     for setting, at in (("paper", 0), ("earlier", 2))
 }
-OUR_OWN = {"threads": Origin(), "device": Origin()}
-"""What only this replication has to choose."""
-SOURCES = {"paper": ("paper", "authors' code"), "earlier": ("article", "their code")}
+TITLES = {"paper": ("paper", "authors' code"), "earlier": ("article", "their code")}
 
 SPEED = "shortens the run to the time of this profile"
 HEADS = "heads of 32 features, as in the authors' code"
@@ -93,10 +92,6 @@ SMALL = "a small model bears it, so that fewer steps are needed"
 QUARTER = "a quarter of the length, as 32 is of 128"
 EXACT = "finds the step at which 99 % are reached more exactly"
 FOUR, TWICE = "four times d_model, as in the authors' code", "twice d_model, as in their code"
-
-
-def because(reason: str, **values: Any) -> dict[str, Choice]:
-    return {name: Choice(value, reason) for name, value in values.items()}
 
 
 COMMON = {
@@ -118,10 +113,6 @@ COMMON = {
     },
 }  # fmt: skip
 """What all profiles of a setting choose."""
-for _both in COMMON.values():
-    _both |= because("seeds run side by side; a fixed number makes runs repeatable", threads=1)
-    _both |= because("CUDA where there is one, else the CPU", device="auto")
-
 CHOICES = {
     ("paper", "reference"): {
         **because("half the published width and a quarter of its batch, so that a run takes half "
@@ -166,10 +157,6 @@ CHOICES = {
 """What each profile chooses beyond that. ``paper`` has the published sizes."""
 
 
-def choices(setting: str, profile: str) -> dict[str, Choice]:
-    return COMMON[setting] | CHOICES.get((setting, profile), {})
-
-
 NOTES = {
     "paper": [
         ("evaluation", None, "fresh samples", "fresh samples that training can never draw",
@@ -204,66 +191,71 @@ NOTES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Numbers):
-    """All runs whose outcomes are compared. For one seed they start and are fed alike."""
+class Numbers(studies.Numbers):
+    setting: str
+    symbols: int
+    lr_drop_after: int
+    attention_dropout: float
+    activation: str
+    positions: str
+    lsh_rounds: int
+    lsh_buckets: int
+    lsh_chunk: int
 
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Numbers):
+    """One model to train."""
+
+    attention: str
+    length: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.setting}-{self.attention}-{self.length}-seed{self.seed}"
+
+
+def sources(setting: str, profile: str) -> studies.Sources:
+    choices = studies.OURS | COMMON[setting] | CHOICES.get((setting, profile), {})
+    titles = (*TITLES[setting], "this profile")
+    return studies.Sources(ORIGINS[setting] | studies.OUR_OWN, choices, titles, NOTES[setting])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Numbers, studies.Study):
     attentions: tuple[str, ...]
     lengths: tuple[int, ...]
     seeds: tuple[int, ...]
 
     @property
+    def sources(self) -> studies.Sources:
+        return sources(self.setting, self.profile)
+
+    @property
     def name(self) -> str:
         """Setting, profile, what differs from the profile, and a hash of every value."""
-        changed = "".join(f"-{name}={_text(getattr(self, name))}" for name in self.changes())
+        changed = "".join(f"-{name}={studies.text(getattr(self, name))}" for name in self.changes())
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
         return f"{self.setting}-{self.profile}{changed.replace(', ', '+')[:80]}-{digest[:8]}"
 
-    def changes(self) -> list[str]:
-        """The names of the values that are not the profile's."""
-        mine, base = asdict(self), asdict(STUDIES[self.setting, self.profile])
-        return [name for name in mine if name != "device" and mine[name] != base[name]]
-
-    @property
-    def published_updates(self) -> int:
-        return ORIGINS[self.setting]["steps"].published
-
     def runs(self) -> Iterator[Run]:
         """Every attention, length and seed; those that are compared come one after another."""
-        shared = {field.name: getattr(self, field.name) for field in fields(Numbers)}
         for length, seed, attention in product(self.lengths, self.seeds, self.attentions):
-            yield Run(**shared, attention=attention, length=length, seed=seed)
-
-    def deviations(self) -> list[dict[str, str]]:
-        """Rows of a table: every value that some source does not state or states otherwise."""
-        chosen, rows = choices(self.setting, self.profile), []
-        for name, origin in (ORIGINS[self.setting] | OUR_OWN).items():
-            value = getattr(self, name)
-            if origin.published == value and origin.code in (None, value):
-                continue
-            reason = chosen[name].reason if name in chosen else "as their code has it"
-            reason = "set for this run" if name in self.changes() else reason
-            rows.append((name, *origin, value, reason))
-        titles = ("name", *SOURCES[self.setting], "this profile", "reason")
-        rows += NOTES[self.setting]
-        return [dict(zip(titles, map(_text, row), strict=True)) for row in rows]
+            yield self.one(Run, attention=attention, length=length, seed=seed)
 
 
-def _profile(setting: str, profile: str) -> Study:
-    origins = (ORIGINS[setting] | OUR_OWN).items()
-    values = {name: o.code if o.published is None else o.published for name, o in origins}
-    values |= {name: choice.value for name, choice in choices(setting, profile).items()}
-    return Study(setting=setting, profile=profile, **values)
-
-
-STUDIES = {key: _profile(*key) for key in product(ORIGINS, PROFILES)}
+STUDIES = {
+    key: Study(setting=key[0], profile=key[1], **sources(*key).values())
+    for key in product(ORIGINS, PROFILES)
+}
 """Every setting in every profile, by (setting, profile)."""
 
 
 def resolve(setting: str = "paper", profile: str = "quick", **overrides: Any) -> Study:
     """The profile with some values overridden, all checked before anything is computed.
 
-    An override of None leaves the profile's value. Several attentions, lengths or seeds may
-    come as a list or as "softmax, linear", in any order. The name of the study says what differs.
+    The name of the study says what differs.
     """
     return usable(chosen(setting, profile, overrides))
 
@@ -272,35 +264,43 @@ def chosen(setting: str, profile: str, overrides: dict[str, Any]) -> Study:
     """The same, but for what only PyTorch knows: which mechanisms and devices there are."""
     one_of("setting", setting, ORIGINS)
     one_of("profile", profile, PROFILES)
-    for name in overrides:
-        one_of("parameter", name, sorted(ORIGINS[setting] | OUR_OWN))
     base = STUDIES[setting, profile]
-    given = {name: value for name, value in overrides.items() if value is not None}
-    values = {name: tidy(name, value, getattr(base, name)) for name, value in given.items()}
-    study = replace(base, **values)
-    check_sizes(study, SHORTEST[setting])
-    check_rates(study)
-    return in_order(study)
+    study = studies.overridden(base, base.sources.origins, overrides)
+    check(study)
+    return studies.in_order(study, ORDER)
 
 
-def in_order(study: Study) -> Study:
-    """Mechanisms as in our tables, lengths and seeds from small to large."""
-    known = [name for name in ORDER if name in study.attentions]
-    others = sorted(set(study.attentions) - set(ORDER))
-    lengths, seeds = (tuple(sorted(x)) for x in (study.lengths, study.seeds))
-    return replace(study, attentions=(*known, *others), lengths=lengths, seeds=seeds)
+def usable(study: Study) -> Study:
+    """The study, with its device made definite, if its mechanisms and its device are there."""
+    from replication.attention import trained  # not above: all other checks need no PyTorch
+
+    for attention in study.attentions:
+        one_of("attention", attention, trained())
+    return studies.on_device(study)
 
 
 def study_of(runs: Sequence[Run]) -> Study:
     """The study that these runs make up."""
-    shared = {field.name: getattr(runs[0], field.name) for field in fields(Numbers)}
-    found = {f"{name}s": tuple({getattr(run, name) for run in runs})
-             for name in ("attention", "length", "seed")}  # fmt: skip
-    return in_order(Study(**shared, **found))
+    return studies.in_order(studies.gathered(Study, runs), ORDER)
 
 
-def _text(value: Any) -> str:
-    """A value as it stands in a table or a name."""
-    if isinstance(value, tuple):
-        return ", ".join(map(_text, value))
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+def check(study: Study) -> None:
+    """What is to be learnt, and by which mechanisms; all else ``studies`` looks at."""
+    least = {"symbols": 2, "lr_drop_after": 0, "lsh_rounds": 1, "lsh_buckets": 2, "lsh_chunk": 1}
+    studies.check(study, ("attentions", "lengths", "seeds"), **least)
+    one_of("activation", study.activation, ("relu", "elu_plus_one"))
+    one_of("positions", study.positions, ("added", "concatenated"))
+    if min(study.lengths) < (shortest := SHORTEST[study.setting]):
+        raise ValueError(
+            f"length={min(study.lengths)} is too short for the copy task in the {study.setting} "
+            "setting: the words to be copied would have fewer than 2 symbols. Choose at least "
+            f"{shortest}."
+        )
+    if study.attention_dropout:
+        raise ValueError(
+            f"attention_dropout={study.attention_dropout} cannot be had: linear attention never "
+            "writes its weights down, so it would act on some mechanisms only. Set it to 0, and "
+            "use dropout, which acts on all."
+        )
+    if study.lsh_buckets % 2:
+        raise ValueError(f"lsh_buckets={study.lsh_buckets} is odd. Choose an even number.")

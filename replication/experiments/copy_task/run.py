@@ -1,8 +1,4 @@
-"""What is run: one unit a trained model, and what is seen of those that are looked at closer.
-
-A unit's rows have a step each: the update, and beside it the evaluation if there was one. Its
-checkpoint stays beside its rows and holds the trained model.
-"""
+"""What is run: one unit a trained model, and what is seen of those that are looked at closer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -15,15 +11,16 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import nn
-from tqdm.auto import tqdm
 
 from replication import measure, store, train
 from replication.attention import mechanism
+from replication.experiments import training
 from replication.experiments.copy_task.checks import fitted
 from replication.experiments.copy_task.numbers import ORIGINS, Run, Study, resolve, study_of
 from replication.experiments.copy_task.task import FORMS, TASKS, CopyTask, copy_text, exact_match
+from replication.experiments.studies import run_of
 from replication.model import DecoderOnly, EncoderDecoder, Sizes
-from replication.store import Kept, Result, StoreError, Unit
+from replication.store import Kept, Result, Unit
 
 NAME = "copy_task"
 MODELS = {"paper": DecoderOnly, "earlier": EncoderDecoder}
@@ -62,21 +59,8 @@ def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) 
 
 def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
     """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
-    run, path = Run(**unit.numbers), unit.scratch(folder)
-    if not path.exists():
-        raise StoreError(
-            f"The weights of {run.name} are not here: there is no checkpoint {path}. Its rows may "
-            "be saved without it; nothing is trained unasked. Train it, and all that is compared "
-            f"with it, by\n    {unit.remedy} -p rows fresh"
-        )
-    training = new_training(run)
-    training.restore(path)
-    if training.step < run.steps:
-        raise StoreError(
-            f"{run.name} has done {training.step} of {run.steps} steps. "
-            f"{training.failure or f'Resume it by{chr(10)}    {unit.remedy}'}"
-        )
-    return training.model.eval()
+    run = run_of(Run, unit.numbers)
+    return training.trained_model(unit, run, new_model(run), folder)
 
 
 # Units ----------------------------------------------------------------------------------------
@@ -95,15 +79,8 @@ def ensure(
     studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
 ) -> list[Kept]:
     """All runs of the studies, as saved or trained now, so many side by side."""
-    units = units_of(studies, workers)
-    bar = tqdm(total=len(units), desc="copy task", unit="run", leave=False, disable=None)
-
-    def made(unit: Unit, done: int, of: int) -> None:
-        bar.set_postfix_str(unit.name, refresh=False)
-        bar.update(len(units) - of + done - bar.n)
-
-    with bar, measure.processes(workers) as pool:
-        return store.ensure_all(units, folder, rows, pool, made)
+    return training.ensure(units_of(studies, workers), folder=folder, rows=rows, workers=workers,
+                           what="copy task")  # fmt: skip
 
 
 def _unit(run: Run, workers: int = 2) -> Unit:
@@ -113,24 +90,20 @@ def _unit(run: Run, workers: int = 2) -> Unit:
 
 
 def _made(run: Run, workers: int, scratch: Path) -> Result:
-    outcome = train_run(run, scratch)
-    rows = train.table(outcome, EVALUATION)
-    failure = outcome.failure and {"step": len(outcome.rows), "diagnosis": outcome.failure}
-    facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
-    return Result(rows, facts | {"failure": failure})
+    return training.result(run, train_run(run, scratch), EVALUATION, workers=workers)
 
 
 EVALUATION = ["step", "eval_loss", "token_accuracy", "exact_match"]
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands; on a machine with CUDA the CPU's, if only these are there."""
-    mine, cpu = (
-        [resolve(name, profile, **on) for name in ORIGINS] for on in ({}, {"device": "cpu"})
-    )
-    there = all(map(store.exists, units_of(cpu))) and not any(map(store.exists, units_of(mine)))
-    studies = cpu if there else mine
-    return [*units_of(studies), *map(patterns_unit, studies)]
+    """Of a profile as it stands."""
+
+    def on(device: str) -> list[Unit]:
+        studies = [resolve(name, profile, device=device) for name in ORIGINS]
+        return [*units_of(studies), *map(patterns_unit, studies)]
+
+    return training.of_this_machine(on)
 
 
 # What trained models look at, and what they write -----------------------------------------------
@@ -157,7 +130,7 @@ def _view(study: Study, what: str, make: Any, folder: Path | None, **more: str) 
 
 
 def _viewed(make: Any, runs: list[Unit], folder: Path | None, more: dict, scratch: Path) -> Result:
-    frames = [make(Run(**unit.numbers), trained_model(unit, folder), **more) for unit in runs]
+    frames = [make(run_of(Run, unit.numbers), trained_model(unit, folder), **more) for unit in runs]
     device = torch.device(runs[0].numbers["device"])
     return Result(pd.concat(frames, ignore_index=True), {"machine": measure.machine(device)})
 
@@ -232,7 +205,8 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
     kept, found = list(kept), {}
     for setting in ORIGINS:
         mine = [one for one in kept if one.unit.name.startswith(f"{setting}-")]
-        runs = {Run(**one.unit.numbers): one for one in mine if "seed" in one.unit.numbers}
+        runs = {run_of(Run, one.unit.numbers): one
+                for one in mine if "seed" in one.unit.numbers}  # fmt: skip
         seen = [one.rows for one in mine if one.unit.name == f"{setting}-patterns"]
         if runs:
             found[setting] = _trained(runs, seen[0] if seen else None)
@@ -243,15 +217,9 @@ def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
     # not above: its statistics take seconds to import, and no process that trains needs them
     from replication.experiments.copy_task.rules import summarise
 
-    study, failures, frames = study_of(list(kept)), [], []
-    for run in study.runs():
-        which = {name: getattr(run, name) for name in WHICH}
-        frames.append(kept[run].rows.assign(**which))
-        if failure := kept[run].facts["failure"]:
-            failures.append(which | failure)
-    rows = pd.concat(frames, ignore_index=True)
-    steps = rows[rows.step > 0][WHICH + train.STEP].reset_index(drop=True)
-    evaluations = rows[rows.token_accuracy.notna()][WHICH + EVALUATION].reset_index(drop=True)
+    study = study_of(list(kept))
+    ordered = {run: kept[run] for run in study.runs()}
+    steps, evaluations, failures = training.curves(ordered, WHICH, EVALUATION)
     runs = summarise(steps, evaluations, failures)
     facts = kept[next(study.runs())].facts
     at = {run.attention: one.facts["commit"] for run, one in kept.items()}
@@ -262,8 +230,8 @@ def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
 
 def summary(kept: Iterable[Kept]) -> pd.DataFrame:
     """One row a run of any settings."""
-    found = {setting: one.runs for setting, one in evidence(kept).settings.items()}
-    return pd.concat(found, names=["setting"]).reset_index("setting").reset_index(drop=True)
+    found = evidence(kept).settings
+    return training.by_setting({setting: one.runs for setting, one in found.items()})
 
 
 def costs(evidence: Evidence) -> list[dict]:

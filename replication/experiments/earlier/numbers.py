@@ -4,12 +4,12 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from replication.experiments.base import PROFILES, at_least, one_of, some, tidy
-from replication.store import WAYS
+from replication.experiments import studies
+from replication.experiments.base import PROFILES, at_least, one_of
 
 # Suspects -------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Run(Sized):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Sized):
+class Study(Sized, studies.Study):
     """The runs of a profile: each suspect alone at ``alone``, none and all at ``lengths``."""
 
     lengths: tuple[int, ...] = (8, 16, 32, 64)
@@ -129,13 +129,12 @@ class Study(Sized):
 
     def runs(self) -> Iterator[Run]:
         """The lengths at which every suspect is tried come first."""
-        shared = {field.name: getattr(self, field.name) for field in fields(Sized)}
         for length in sorted({*self.lengths, *self.alone}, key=lambda N: (N not in self.alone, N)):
             for suspect, attention in product(self.suspects, ("softmax", "linear")):
                 there = self.lengths if suspect in (NONE, ALL) else self.alone
                 which = {"suspect": suspect, "attention": attention, "length": length}
                 for seed in self.seeds if length in there and has(suspect, attention) else ():
-                    run = Run(**shared, **which, seed=seed)
+                    run = self.one(Run, **which, seed=seed)
                     yield replace(run, **_switched(run))
 
 
@@ -220,27 +219,17 @@ def double_seconds(N: int, batch: int) -> float:
 
 # Checks ---------------------------------------------------------------------------------------
 
+GIVEN = ("lengths", "alone", "seeds", "suspects", "steps", "device")
+"""What a notebook may choose."""
 
-def check(
-    *, profile: str = "quick", rows: str = "auto", workers: int = 2, out: str = "", **given: Any
-) -> Study:
+
+def check(*, profile: str = "quick", **given: Any) -> Study:
     """The study that the notebook's parameters ask for, if every one of these can be used."""
     one_of("profile", profile, PROFILES)
-    one_of("rows", rows, WAYS)
-    at_least("workers", workers, 1)
-    base, names = STUDIES[profile], ("lengths", "alone", "seeds", "suspects", "steps", "device")
-    for name in given:
-        one_of("parameter", name, names)
-    values = {name: tidy(name, value, getattr(base, name))
-              for name, value in given.items() if value is not None}  # fmt: skip
-    study = replace(base, **values)
-    for name in ("lengths", "alone", "seeds", "suspects"):
-        some(name, getattr(study, name))
+    study = studies.overridden(STUDIES[profile], GIVEN, given)
+    studies.check(study, ("lengths", "alone", "seeds", "suspects"), steps=1)
     for suspect in study.suspects:
         one_of("suspect", suspect, (NONE, *CONVERGENCE, ALL))
     for length in (*study.lengths, *study.alone):
         at_least("length", length, 4)
-    at_least("steps", study.steps, 1)
-    from replication.measure import pick_device  # not above: numbers can be read without PyTorch
-
-    return replace(study, device=str(pick_device(study.device)))
+    return studies.on_device(study)

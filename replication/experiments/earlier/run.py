@@ -14,8 +14,9 @@ import pandas as pd
 import torch
 from torch import nn
 
-from replication import measure, store, train
+from replication import measure, train
 from replication.attention import mechanism
+from replication.experiments import training
 from replication.experiments.copy_task.task import CopyTask, EarlierCopy, copy
 from replication.experiments.earlier.forms import Disturbed
 from replication.experiments.earlier.numbers import LAST, WORDS, Run, Study, check
@@ -83,10 +84,8 @@ def _made(run: Run, scratch: Path) -> Result:
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands; on a machine with CUDA the CPU's, if only these are there."""
-    mine, cpu = (_all(check(profile=profile, device=device)) for device in ("auto", "cpu"))
-    there = any(map(store.exists, cpu)) and not any(map(store.exists, mine))
-    return cpu if there else mine
+    """Of a profile as it stands."""
+    return training.of_this_machine(lambda device: _all(check(profile=profile, device=device)))
 
 
 def _all(study: Study) -> list[Unit]:
@@ -98,16 +97,12 @@ def ensure(
 ) -> tuple[list[Kept], list[str]]:
     """The rows of all units, and the names of those that ``saved`` does not find. Steps are timed
     after all training."""
-    found = _all(study)
     if rows == "saved":
-        there = [unit for unit in found if store.exists(unit, folder)]
-        missing = [unit.name for unit in found if unit not in there]
-        return [store.load(unit, folder) for unit in there], missing
-    with measure.processes(workers, threads=study.threads) as pool:
-        kept = store.ensure_all(units_of(study), folder, rows, pool)
-    with measure.processes(1, threads=study.threads) as pool:
-        speeds = speed_units(study.profile, study.device)
-        return kept + store.ensure_all(speeds, folder, rows, pool), []
+        return training.saved(_all(study), folder)
+    how = {"folder": folder, "rows": rows, "threads": study.threads}
+    kept = training.ensure(units_of(study), **how, workers=workers, what="suspects")
+    speeds = speed_units(study.profile, study.device)
+    return kept + training.ensure(speeds, **how, workers=1, what="steps, timing"), []
 
 
 # Evidence -------------------------------------------------------------------------------------

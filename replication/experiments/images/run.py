@@ -1,8 +1,5 @@
 """What is run: one unit a trained model, one a setting for the images drawn by them, one a data
 set for the speed of generation (``speed.py``).
-
-A unit's rows have a step each: the update, and beside it the evaluation if there was one. Its
-checkpoint stays beside its rows and holds the trained model.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,12 +17,15 @@ from torch import nn
 from replication import measure, store, train
 from replication.attention import contenders
 from replication.data import DataError, load
+from replication.experiments import training
 from replication.experiments.base import a_folder, positive
 from replication.experiments.images.generate import generate
+from replication.experiments.images.likelihood import VALUES
 from replication.experiments.images.numbers import Run, Study, resolve, study_of
 from replication.experiments.images.speed import Timed, speed_units, timed_of
-from replication.experiments.images.task import ImageTask
-from replication.experiments.images.training import task_of, train_run, trained_model
+from replication.experiments.images.task import ImageTask, PixelModel
+from replication.experiments.studies import run_of
+from replication.model import Sizes
 from replication.store import Kept, Result, Unit
 
 NAME = "images"
@@ -43,6 +43,41 @@ def check(
     positive("temperature", temperature)
     a_folder("data", data)
     return resolve(profile, settings, **given)
+
+
+# Training -------------------------------------------------------------------------------------
+
+
+def new_model(run: Run) -> nn.Module:
+    """The model at the start. For one seed, mechanisms differ in no weight that they share."""
+    form = contenders()[run.attention]
+    options = dict(form.options)
+    if form.mechanism.seeded:
+        options |= {"buckets": run.lsh_buckets, "chunk": run.lsh_chunk}
+    sizes = Sizes(
+        form.mechanism.name, run.d_model, run.n_heads, run.n_layers, run.d_ff, VALUES, run.length,
+        run.dropout, "relu", "concatenated", options,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(train.hashed("weights", run.seed))
+        return PixelModel(sizes, run.mixtures)
+
+
+def task_of(numbers: Run | Study, data: str = "") -> ImageTask:
+    """The task of a run. Its bytes are pinned, so how they are fetched makes no rows stale."""
+    return ImageTask(load(numbers.dataset, data), numbers.side)
+
+
+def train_run(
+    run: Run, task: ImageTask, checkpoint: Path | None = None, progress: bool = False
+) -> train.Outcome:
+    return train.train(new_model(run), task, run, checkpoint, progress=progress)
+
+
+def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
+    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
+    run = run_of(Run, unit.numbers)
+    return training.trained_model(unit, run, new_model(run), folder)
 
 
 # Units ----------------------------------------------------------------------------------------
@@ -63,19 +98,18 @@ def _unit(run: Run, workers: int = 2, data: str = "") -> Unit:
 
 def _made(run: Run, workers: int, data: str, scratch: Path) -> Result:
     outcome = train_run(run, task_of(run, data), scratch)
-    rows = train.table(outcome, EVALUATION)
-    failure = outcome.failure and {"step": len(outcome.rows), "diagnosis": outcome.failure}
-    facts = {"machine": measure.machine(torch.device(run.device)), "workers": workers}
-    facts |= {"parameters": sum(p.numel() for p in outcome.model.parameters())}
-    return Result(rows, facts | {"failure": failure})
+    return training.result(run, outcome, EVALUATION, workers=workers)
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands; on a machine with CUDA the CPU's, if only these are there."""
-    mine, cpu = (resolve(profile, **on).values() for on in ({}, {"device": "cpu"}))
-    there = any(map(store.exists, units_of(cpu))) and not any(map(store.exists, units_of(mine)))
-    studies = cpu if there else mine
-    return [*units_of(studies), *map(samples_unit, studies), *speed_units(profile)]
+    """Of a profile as it stands."""
+
+    def on(device: str) -> list[Unit]:
+        studies = resolve(profile, device=device).values()
+        drawn = map(samples_unit, studies)
+        return [*units_of(studies), *drawn, *speed_units(profile, device)]
+
+    return training.of_this_machine(on)
 
 
 def ensure(
@@ -88,30 +122,22 @@ def ensure(
 ) -> tuple[list[Kept], list[str]]:
     """The rows of all that can be had, and in words what cannot. Training first, then the images
     drawn, then the timings, which have the machine to themselves. ``saved`` runs nothing."""
+    if rows == "saved":
+        found = [*units_of(studies.values()), *map(samples_unit, studies.values()), *speeds]
+        kept, names = training.saved(found, folder)
+        return kept, [f"{name}: no rows are saved" for name in names]
     kept, missing = [], []
     for study in studies.values():
         mine, drawn = units_of([study], workers, data), samples_unit(study, folder, data)
-        if rows == "saved":
-            kept += _saved([*mine, drawn], folder, missing)
-            continue
         try:
             if rows == "fresh" or not all(store.is_current(u, folder) for u in (*mine, drawn)):
                 load(study.dataset, data)  # once, before several processes ask
-            with measure.processes(workers, threads=study.threads) as pool:
-                kept += store.ensure_all(mine, folder, rows, pool)
-                kept += store.ensure_all([drawn], folder, rows, pool)
+            kept += training.ensure(mine, [drawn], folder=folder, rows=rows, workers=workers,
+                                    what=study.setting, threads=study.threads)  # fmt: skip
         except DataError as error:
             missing.append(f"{study.setting}: {error}")
-    if rows == "saved":
-        return kept + _saved(speeds, folder, missing), missing
-    with measure.processes(1) as pool:
-        return kept + store.ensure_all(speeds, folder, rows, pool), missing
-
-
-def _saved(units: Iterable[Unit], folder: Path | None, missing: list[str]) -> list[Kept]:
-    units = list(units)
-    missing += [f"{u.name}: no rows are saved" for u in units if not store.exists(u, folder)]
-    return [store.load(unit, folder) for unit in units if store.exists(unit, folder)]
+    timed = training.ensure(speeds, folder=folder, rows=rows, workers=1, what="timing")
+    return kept + timed, missing
 
 
 # What trained models draw ---------------------------------------------------------------------
@@ -191,39 +217,26 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
     runs = [one for one in kept if "attention" in one.unit.numbers]
     drawings = {one.unit.name: one.rows for one in kept if one.unit.name.endswith("-samples")}
     for one in runs:
-        found.setdefault(Run(**_tuples(one)).setting, {})[Run(**_tuples(one))] = one
+        run = run_of(Run, one.unit.numbers)
+        found.setdefault(run.setting, {})[run] = one
     settings = {name: _trained(mine, drawings.get(f"{name}-samples"))
                 for name, mine in found.items()}  # fmt: skip
     return Evidence(settings, timed_of(kept))
 
 
-def _tuples(kept: Kept) -> dict[str, Any]:
-    """Numbers of a unit that may have been read from a file, where tuples are lists."""
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in kept.unit.numbers.items()}
-
-
 def _trained(kept: dict[Run, Kept], samples: pd.DataFrame | None) -> Trained:
-    failures, frames = [], []
-    for run, one in sorted(kept.items(), key=lambda pair: (pair[0].seed, pair[0].attention)):
-        which = {name: getattr(run, name) for name in WHICH}
-        spent = one.rows.seconds.fillna(0).cumsum()
-        frames.append(one.rows.assign(spent=spent, **which))
-        if failure := one.facts["failure"]:
-            failures.append(which | failure)
-    rows = pd.concat(frames, ignore_index=True)
-    steps = rows[rows.step > 0][WHICH + train.STEP].reset_index(drop=True)
-    evaluations = rows[rows.bits_per_dim.notna()][[*WHICH, *EVALUATION, "spent"]]
-    evaluations = evaluations.rename(columns={"spent": "seconds"}).reset_index(drop=True)
+    ordered = dict(sorted(kept.items(), key=lambda pair: (pair[0].seed, pair[0].attention)))
+    curves = training.curves(ordered, WHICH, EVALUATION)
     facts = next(iter(kept.values())).facts
-    return Trained(study_of(list(kept)), steps, evaluations, failures, facts, samples)
+    return Trained(study_of(list(kept)), *curves, facts, samples)
 
 
 def summary(kept: Iterable[Kept]) -> pd.DataFrame:
     """One row a run of any settings: how it ended."""
     from replication.experiments.images.rules import summarise
 
-    found = {name: summarise(one) for name, one in evidence(kept).settings.items()}
-    return pd.concat(found, names=["setting"]).reset_index("setting").reset_index(drop=True)
+    found = evidence(kept).settings
+    return training.by_setting({name: summarise(one) for name, one in found.items()})
 
 
 def costs(evidence: Evidence) -> list[dict]:

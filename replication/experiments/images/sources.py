@@ -6,9 +6,10 @@ idiap/linear-transformer-experiments (image-generation) with pytorch-fast-transf
 does, unless a ``Choice`` names another value and why. A *setting* is a data set at a size.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from replication.experiments.base import Choice, Origin
+from replication.experiments.base import Origin
+from replication.experiments.studies import NEVER, because
 
 # What the rules count by, fixed before the runs that they judge; their words: paper/claims.yaml.
 
@@ -78,7 +79,6 @@ ORIGINS = {
     "mnist": {name: Origin(*found[:2]) for name, found in _PUBLISHED.items()},
     "cifar10": {name: Origin(*found[2:]) for name, found in _PUBLISHED.items()},
 }
-OUR_OWN = {"threads": Origin(), "device": Origin()}
 SIDES = {"mnist": 28, "cifar10": 32}
 COLOURS = {"mnist": 1, "cifar10": 3}
 TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -95,15 +95,7 @@ SETTLE = "lets the last part of a shorter run settle"
 TRIED = "best of six trials of linear attention by bits on test images; others were not tuned"
 EPOCHS = "few epochs cannot be overfitted"
 
-
-def because(reason: str, **values: Any) -> dict[str, Choice]:
-    return {name: Choice(value, reason) for name, value in values.items()}
-
-
-NEVER = 10**9
 COMMON = {
-    **because("runs stand side by side; a fixed number makes them repeatable", threads=1),
-    **because("CUDA where there is one, else the CPU", device="auto"),
     **because("the paper lowers no learning rate", lr_drop_after=NEVER, lr_drop=1.0),
     **because("enough to see whether a difference is larger than chance", seeds=(0, 1, 2)),
     **because("1000 test images, a standard error below 1 %", eval_batches=10),

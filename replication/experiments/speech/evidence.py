@@ -7,13 +7,11 @@ import pandas as pd
 
 from replication.experiments.speech.studies import EVALUATION, WHICH, run_of
 from replication.store import Kept, Unit
-from replication.train import STEP
 
 
 class Evidence(NamedTuple):
     """What the rules, figures and tables take; any part may be empty."""
 
-    steps: pd.DataFrame
     evaluations: pd.DataFrame
     errors: pd.DataFrame
     """A row an utterance of the test part and run."""
@@ -40,23 +38,20 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
             times.append(one)
             continue
         (counted if "run" in one.unit.numbers else trained).append(one)
-        corpora.setdefault(run_of(one.unit.numbers).setting, one.facts["corpus"])
-    steps, rows = _frame(trained, [*WHICH, *STEP, *EVALUATION[1:]]), []
+        corpora.setdefault(run_of(one.unit).setting, one.facts["corpus"])
     found = _frame(counted, [*WHICH, "id", "frames", "phonemes", "substitutions", "deletions",
                              "insertions", "beam_errors"])  # fmt: skip
-    for one in trained:
-        rows.append(_summary(one, found))
+    rows = [_summary(one, found) for one in trained]
     runs = pd.DataFrame(rows, columns=[*WHICH, *SUMMARY])
-    evaluations = steps[steps.eval_loss.notna()][[*WHICH, *EVALUATION]].reset_index(drop=True)
+    evaluations = _frame(trained, [*WHICH, *EVALUATION]).dropna(subset="error_rate")
     empty = ["contender", "direction", "N", "round", "time_ms", "peak_bytes"]
     timed = pd.concat([t.rows for t in times]) if times else pd.DataFrame(columns=empty)
-    return Evidence(steps[steps.step > 0].reset_index(drop=True), evaluations, found,
-                    _pairs(counted), runs, timed.reset_index(drop=True),
-                    facts | {"corpora": corpora})  # fmt: skip
+    return Evidence(evaluations.reset_index(drop=True), found, _pairs(counted), runs,
+                    timed.reset_index(drop=True), facts | {"corpora": corpora})  # fmt: skip
 
 
 def _which(unit: Unit) -> dict[str, Any]:
-    return {name: getattr(run_of(unit.numbers), name) for name in WHICH}
+    return {name: getattr(run_of(unit), name) for name in WHICH}
 
 
 def _frame(kept: list[Kept], columns: list[str]) -> pd.DataFrame:
@@ -78,7 +73,7 @@ SUMMARY = ["stopped", "updates", "epochs", "seconds", "seconds_an_epoch", "param
 
 def _summary(one: Kept, found: pd.DataFrame) -> dict[str, Any]:
     """How a run ended: its errors on dev, and on test if they have been counted."""
-    run, steps = run_of(one.unit.numbers), one.rows[one.rows.step > 0]
+    run, steps = run_of(one.unit), one.rows[one.rows.step > 0]
     mine = found
     for name in WHICH:
         mine = mine[mine[name] == getattr(run, name)]

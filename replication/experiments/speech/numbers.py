@@ -4,9 +4,8 @@ Source: the *paper*, Katharopoulos et al. 2020, Sec. 4.3 and Appendix B. No code
 experiment was released, and its corpus is not free. ``None`` means that the paper does not say.
 """
 
-from typing import Any
-
-from replication.experiments.base import Choice, Origin
+from replication.experiments.base import Origin
+from replication.experiments.studies import because
 
 NAME = "speech"
 
@@ -49,19 +48,13 @@ ORIGINS = {
     "betas": Origin(), "eps": Origin(), "weight_decay": Origin(), "clip": Origin(),
     "dropout": Origin(), "steps": Origin(), "batch_size": Origin(), "longest": Origin(2400),
     "hide_mels": Origin(), "hide_frames": Origin(), "eval_every": Origin(),
-    "eval_batches": Origin(), "tested": Origin(), "beam": Origin(), "threads": Origin(),
-    "device": Origin(),
+    "eval_batches": Origin(), "tested": Origin(), "beam": Origin(),
 }  # fmt: skip
 """What the paper says. d_model: six heads of 32, "as for the image experiments"."""
 
 SPEED = "shortens the run to the time of this profile"
 HEADS = "heads of 32 features, as in the paper"
 FAST = "fewer updates are made, and a smaller model bears it"
-
-
-def because(reason: str, **values: Any) -> dict[str, Choice]:
-    return {name: Choice(value, reason) for name, value in values.items()}
-
 
 COMMON = {
     **because("enough to see whether a difference is larger than chance", seeds=(0, 1, 2)),
@@ -78,8 +71,6 @@ COMMON = {
     **because("a usual size", batch_size=16, beam=8),
     **because("about once in two epochs", eval_every=200), **because("all of dev", eval_batches=12),
     **because("all of test", tested=1000), **because("far beyond a plateau", steps=40_000),
-    **because("runs side by side; a fixed number makes them repeatable", threads=1),
-    **because("CUDA where there is one, else the CPU", device="auto"),
 }  # fmt: skip
 """What all profiles choose."""
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from replication import measure, store, train
+from replication.experiments import training
 from replication.experiments.base import a_folder, at_least, at_most, fits
 from replication.experiments.speech import corpus
 from replication.experiments.speech.decoding import error_rate, errors, greedy, prefix_beam
@@ -79,21 +79,8 @@ def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) 
 
 def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
     """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
-    run, path = run_of(unit.numbers), unit.scratch(folder)
-    if not path.exists():
-        raise StoreError(
-            f"The weights of {run.name} are not here: there is no checkpoint {path}. Its rows may "
-            f"be saved without it; train it by\n    {unit.remedy} -p rows fresh"
-        )
-    task = task_of(run)
-    training = train.Training(_model_for(run, task), task, run)
-    training.restore(path)
-    if training.step < run.steps:
-        raise StoreError(
-            f"{run.name} has done {training.step} of {run.steps} steps. "
-            f"{training.failure or f'Resume it by{chr(10)}    {unit.remedy}'}"
-        )
-    return training.model.eval()
+    run = run_of(unit)
+    return training.trained_model(unit, run, _model_for(run, task_of(run)), folder)
 
 
 # Units ----------------------------------------------------------------------------------------
@@ -111,28 +98,27 @@ def _unit(run: Run) -> Unit:
 
 def _made(run: Run, scratch: Path) -> Result:
     outcome, task = train_run(run, scratch), task_of(run)
-    rows = train.table(outcome, EVALUATION)
     frames = sum(len(one.features) for one in task.parts["train"])
-    parameters = sum(p.numel() for p in outcome.model.parameters())
-    return Result(rows, {
-        "machine": measure.machine(torch.device(run.device)), "failure": outcome.failure,
-        "corpus": dict(task.counts), "frames": frames, "parameters": parameters,
-        "utterances": {name: len(part) for name, part in task.parts.items()},
-    })  # fmt: skip
+    heard = {name: len(part) for name, part in task.parts.items()}
+    return training.result(run, outcome, EVALUATION, corpus=dict(task.counts), frames=frames,
+                           utterances=heard)  # fmt: skip
 
 
 def errors_of(runs: Iterable[Unit], folder: Path | None = None) -> list[Unit]:
     """Of every run a unit of its errors on the test part: a row an utterance."""
     return [
         Unit(NAME, f"errors-{unit.name}", unit.profile, {"run": unit.numbers},
-             (_counted, *unit.code), partial(_counted, unit, folder))
+             (counted, *unit.code), partial(_errors, unit, folder))
         for unit in runs
     ]  # fmt: skip
 
 
-def _counted(unit: Unit, folder: Path | None, scratch: Path) -> Result:
+def _errors(unit: Unit, folder: Path | None, scratch: Path) -> Result:
+    return counted(run_of(unit), trained_model(unit, folder))
+
+
+def counted(run: Run, model: nn.Module) -> Result:
     """Counts alone: neither sound nor text is kept. What was heard for what, over all of them."""
-    run, model = run_of(unit.numbers), trained_model(unit, folder)
     task, rows, pairs = task_of(run), [], Counter()
     for one in task.parts["test"]:
         logs = task.posteriors(model, one)
@@ -173,8 +159,12 @@ def _is_czech(unit: Unit) -> bool:
 def units(profile: str) -> list[Unit]:
     """Of a profile as it stands: what the report reads. Czech speech is not among them where all
     else was run without it."""
-    runs = runs_of(resolve(name, profile) for name in SETTINGS)
-    found = [*runs, *errors_of(runs), *times_of(timing(profile))]
+
+    def on(device: str) -> list[Unit]:
+        runs = runs_of(resolve(name, profile, device=device) for name in SETTINGS)
+        return [*runs, *errors_of(runs)]
+
+    found = [*training.of_this_machine(on), *times_of(timing(profile))]
     there = {_is_czech(unit) for unit in found if store.exists(unit)}
     return [unit for unit in found if there != {False} or not _is_czech(unit)]
 
@@ -184,17 +174,9 @@ def ensure(
 ) -> tuple[list[Kept], str]:
     """All that can be had here: trained side by side, then timed one by one; and what cannot."""
     runs, why = possible(runs_of(studies), folder)
-    times = times_of(timing(runs[0].profile))
-    with measure.processes(workers, 1) as pool:
-        kept = _shown(runs, folder, rows, pool, "training")
-        kept += _shown(errors_of(runs, folder), folder, rows, pool, "errors")
-    with measure.processes(1, 1) as pool:
-        return kept + _shown(times, folder, rows, pool, "timing"), why
-
-
-def _shown(units: list[Unit], folder: Path | None, rows: str, pool: Any, what: str) -> list[Kept]:
-    with tqdm(total=len(units), desc=f"speech, {what}", leave=False, disable=None) as bar:
-        return store.ensure_all(units, folder, rows, pool, lambda *_: bar.update())
+    times, how = times_of(timing(runs[0].profile)), {"folder": folder, "rows": rows, "threads": 1}
+    trained = training.ensure(runs, errors_of(runs, folder), **how, workers=workers, what="speech")
+    return trained + training.ensure(times, **how, workers=1, what="speech, timing"), why
 
 
 # A closer look --------------------------------------------------------------------------------
@@ -219,9 +201,9 @@ def listen(runs: Iterable[Unit], which: int, folder: Path | None = None) -> Hear
     there = [unit for unit in runs if unit.scratch(folder).exists()]
     if not there:
         return None
-    task, run = task_of(run_of(there[0].numbers)), run_of(there[0].numbers)
+    task, run = task_of(run_of(there[0])), run_of(there[0])
     one = task.parts["test"][which % len(task.parts["test"])]
-    logs = {run_of(u.numbers).model: task.posteriors(trained_model(u, folder), one) for u in there}
+    logs = {run_of(u).model: task.posteriors(trained_model(u, folder), one) for u in there}
     heard = {m: greedy(x.unsqueeze(0), torch.tensor([len(x)]))[0] for m, x in logs.items()}
     rates = {m: error_rate([errors(task.labels(one.phonemes), x)]) for m, x in heard.items()}
     words = {m: [task.symbols[i] for i in x] for m, x in heard.items()}

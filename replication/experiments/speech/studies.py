@@ -1,12 +1,12 @@
 """Studies and their runs, and what is timed: numbers by profile, checked before use."""
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from replication.experiments.base import PROFILES, Choice, at_least, one_of, some, tidy
+from replication.experiments import studies
+from replication.experiments.base import PROFILES, one_of
 from replication.experiments.speech.numbers import (
     CHOICES,
     COMMON,
@@ -16,20 +16,13 @@ from replication.experiments.speech.numbers import (
     NOTES,
     OPTIMISERS,
     ORIGINS,
-    because,
 )
+from replication.store import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numbers:
-    """What all runs of a study share."""
-
+class Numbers(studies.Numbers):
     setting: str
-    profile: str
-    d_model: int
-    n_heads: int
-    n_layers: int
-    d_ff: int
     lstm_layers: int
     lstm_size: int
     lsh_rounds: int
@@ -37,24 +30,12 @@ class Numbers:
     lsh_chunk: int
     positions: str
     stack: int
-    lr_drop: float
     plateau: int
-    betas: tuple[float, float]
-    eps: float
-    weight_decay: float
-    clip: float
-    dropout: float
-    steps: int
-    batch_size: int
     longest: int
     hide_mels: int
     hide_frames: int
-    eval_every: int
-    eval_batches: int
     tested: int
     beam: int
-    threads: int
-    device: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +44,6 @@ class Run(Numbers):
 
     model: str
     seed: int
-    lr: float
     optimiser: str
     utterances: int
     words: int
@@ -83,61 +63,45 @@ WHICH = ["setting", "utterances", "words", "model", "seed"]
 EVALUATION = ["step", "eval_loss", "error_rate"]
 
 
-def run_of(numbers: Mapping[str, Any]) -> Run:
+def run_of(unit: Unit) -> Run:
     """The run of a unit, whether of its training or of its errors."""
-    given = numbers.get("run", numbers)
-    return Run(**{**given, "betas": tuple(given["betas"])})
+    return studies.run_of(Run, unit.numbers.get("run", unit.numbers))
+
+
+def sources(setting: str, profile: str) -> studies.Sources:
+    choices = studies.OURS | COMMON | CHOICES[profile]
+    if setting != "czech":
+        choices |= GROWTH_CHOICES[profile]
+        choices |= studies.because(
+            "how much is heard, and how long", cases=GROWTH[profile][setting]
+        )
+    return studies.Sources(ORIGINS | studies.OUR_OWN, choices, ("paper", "here"), NOTES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Numbers):
-    """All runs whose outcomes are compared. For one seed they start and are fed alike."""
-
+class Study(Numbers, studies.Study):
     models: tuple[str, ...]
     seeds: tuple[int, ...]
     cases: tuple[tuple[int, int], ...]
-    lr: float
     lstm_lr: float
 
+    @property
+    def sources(self) -> studies.Sources:
+        return sources(self.setting, self.profile)
+
     def runs(self) -> Iterator[Run]:
-        shared = {field.name: getattr(self, field.name) for field in fields(Numbers)}
         for (utterances, words), seed, model in product(self.cases, self.seeds, self.models):
-            lr = self.lstm_lr if model == "bilstm" else self.lr
-            yield Run(**shared, model=model, seed=seed, lr=lr, optimiser=OPTIMISERS[model],
-                      utterances=utterances, words=words)  # fmt: skip
-
-    def deviations(self) -> list[dict[str, str]]:
-        """Rows of a table: every value that the paper does not state or states otherwise."""
-        choices, rows = COMMON | CHOICES[self.profile], []
-        for name, origin in ORIGINS.items():
-            value = getattr(self, name)
-            if origin.published != value:
-                chosen = choices.get(name, Choice(value, ""))
-                reason = chosen.reason if chosen.value in (value, "auto") else "set for this run"
-                rows.append((name, origin.published, value, reason))
-        titles = ("name", "paper", "here", "reason")
-        return [dict(zip(titles, map(_text, row), strict=True)) for row in rows + NOTES]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(_text, value))
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _study(setting: str, profile: str) -> Study:
-    values = {name: origin.published for name, origin in ORIGINS.items()}
-    choices = COMMON | CHOICES[profile]
-    if setting != "czech":
-        choices = choices | GROWTH_CHOICES[profile]
-        choices |= because("how much is heard, and how long", cases=GROWTH[profile][setting])
-    values |= {name: choice.value for name, choice in choices.items()}
-    return Study(setting=setting, profile=profile, **values)
+            yield self.one(Run, model=model, seed=seed, utterances=utterances, words=words,
+                           lr=self.lstm_lr if model == "bilstm" else self.lr,
+                           optimiser=OPTIMISERS[model])  # fmt: skip
 
 
 SETTINGS = ("czech", "amount", "length")
 """Czech speech, which decides; synthetic speech of growing amount, and of growing length."""
-STUDIES = {key: _study(*key) for key in product(SETTINGS, PROFILES)}
+STUDIES = {
+    key: Study(setting=key[0], profile=key[1], **sources(*key).values())
+    for key in product(SETTINGS, PROFILES)
+}
 
 
 def resolve(setting: str = "czech", profile: str = "quick", **overrides: Any) -> Study:
@@ -145,35 +109,16 @@ def resolve(setting: str = "czech", profile: str = "quick", **overrides: Any) ->
     one_of("setting", setting, SETTINGS)
     one_of("profile", profile, PROFILES)
     base = STUDIES[setting, profile]
-    known = {field.name for field in fields(Study)} - {"setting", "profile", "cases"}
-    for name in overrides:
-        one_of("parameter", name, sorted(known))
-    given = {name: value for name, value in overrides.items() if value is not None}
-    values = {name: tidy(name, value, getattr(base, name)) for name, value in given.items()}
-    return check(replace(base, **values))
+    study = studies.overridden(base, set(base.sources.origins) - {"cases"}, overrides)
+    check(study)
+    return studies.on_device(study)
 
 
-LEAST = {"steps": 0, "batch_size": 1, "d_model": 2, "n_heads": 1, "n_layers": 1, "d_ff": 1,
-         "lstm_layers": 1, "lstm_size": 1, "stack": 1, "eval_every": 1, "eval_batches": 1,
-         "tested": 1, "beam": 1, "threads": 1, "longest": 10}  # fmt: skip
-
-
-def check(study: Study) -> Study:
-    """The study, with its device made definite, if it can be run; else an error."""
-    from replication.measure import pick_device  # not above: numbers can be read without PyTorch
-
-    some("models", study.models)
-    some("seeds", study.seeds)
+def check(study: Study) -> None:
+    least = {"lstm_layers": 1, "lstm_size": 1, "stack": 1, "tested": 1, "beam": 1, "longest": 10}
+    studies.check(study, ("models", "seeds"), **least)
     for model in study.models:
         one_of("model", model, MODELS)
-    for name, least in LEAST.items():
-        at_least(name, getattr(study, name), least)
-    if study.d_model % study.n_heads:
-        raise ValueError(
-            f"d_model={study.d_model} cannot be split over n_heads={study.n_heads}. Choose a "
-            f"multiple, for example {study.n_heads * math.ceil(study.d_model / study.n_heads)}."
-        )
-    return replace(study, device=str(pick_device(study.device)))
 
 
 # Timing, at published sizes ---------------------------------------------------------------------
