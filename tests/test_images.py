@@ -12,7 +12,7 @@ from replication import data, measure, train
 from replication.data import DataError
 from replication.experiments.images import likelihood, run, task
 from replication.experiments.images.generate import drawing, generate
-from replication.experiments.images.numbers import STUDIES, resolve
+from replication.experiments.images.studies import STUDIES, resolve
 from replication.model import Sizes
 
 ALL = torch.arange(256)

@@ -8,7 +8,7 @@ import torch
 
 from replication.experiments.base import INCONCLUSIVE, NOT_RUN, PARTLY, SUPPORTED
 from replication.experiments.images import rules, run, speed
-from replication.experiments.images.numbers import STUDIES
+from replication.experiments.images.studies import STUDIES
 
 # Speed -------------------------------------------------------------------------------------------
 

@@ -74,34 +74,14 @@ def has(suspect: str, attention: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sized:
-    """What the runs of a profile share before a switch is on: the earlier setting, made causal."""
-
-    profile: str
-    steps: int = PUBLISHED_UPDATES
-    batch_size: int = 8
-    lr: float = 1e-3
-    d_model: int = 512
-    n_heads: int = 8
-    n_layers: int = 4
-    d_ff: int = 1024
-    dropout: float = 0.1
-    eval_every: int = 100
-    eval_batches: int = 20
-    symbols: int = 10
-    lr_drop_after: int = PUBLISHED_UPDATES
-    lr_drop: float = 0.1
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    optimiser: str = "radam"
-    threads: int = 1
-    device: str = "auto"
+class Numbers(studies.Numbers):
+    symbols: int
+    lr_drop_after: int
+    optimiser: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Sized):
+class Run(Numbers):
     """One model to train."""
 
     suspect: str
@@ -119,7 +99,7 @@ class Run(Sized):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Sized, studies.Study):
+class Study(Numbers, studies.Study):
     """The runs of a profile: each suspect alone at ``alone``, none and all at ``lengths``."""
 
     lengths: tuple[int, ...] = (8, 16, 32, 64)
@@ -149,21 +129,31 @@ def _switched(run: Run) -> dict[str, Any]:
     return found
 
 
-_SMALL = {"dropout": 0.0}
+BASE = {
+    "steps": PUBLISHED_UPDATES, "batch_size": 8, "lr": 1e-3, "lr_drop_after": PUBLISHED_UPDATES,
+    "lr_drop": 0.1, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "clip": 1.0,
+    "optimiser": "radam", "dropout": 0.1, "d_model": 512, "n_heads": 8, "n_layers": 4,
+    "d_ff": 1024, "eval_every": 100, "eval_batches": 20, "symbols": 10, "threads": 1,
+    "device": "auto",
+}  # fmt: skip
+"""What runs share before a switch is on: the earlier setting, made causal."""
+_SMALL = BASE | {"dropout": 0.0}
 """Fresh samples cannot be overfitted, and small models learn faster without."""
-STUDIES = {
-    "smoke": Study(profile="smoke", steps=8, d_model=32, n_heads=2, n_layers=2, d_ff=64,
-                   eval_every=4, eval_batches=2, lengths=(8, 16), alone=(8,), **_SMALL),
-    "quick": Study(profile="quick", steps=600, d_model=64, n_heads=2, n_layers=2, d_ff=128, lr=3e-3,
-                   eval_every=50, eval_batches=5, lengths=(16,), alone=(16,), **_SMALL),
-    "reference": Study(profile="reference", d_model=128, n_heads=4, n_layers=2, d_ff=256,
-                       eval_batches=10, alone=(16,), **_SMALL),
-    "paper": Study(profile="paper"),
+_CHOICES = {
+    "smoke": _SMALL | {"steps": 8, "d_model": 32, "n_heads": 2, "n_layers": 2, "d_ff": 64,
+                       "eval_every": 4, "eval_batches": 2, "lengths": (8, 16), "alone": (8,)},
+    "quick": _SMALL | {"steps": 600, "d_model": 64, "n_heads": 2, "n_layers": 2, "d_ff": 128,
+                       "lr": 3e-3, "eval_every": 50, "eval_batches": 5, "lengths": (16,),
+                       "alone": (16,)},
+    "reference": _SMALL | {"d_model": 128, "n_heads": 4, "n_layers": 2, "d_ff": 256,
+                           "eval_batches": 10, "alone": (16,)},
+    "paper": BASE,
 }  # fmt: skip
 """``paper`` has the published sizes. ``reference`` has width 128 and two layers, since at the
 published size its 29 runs would take days of two cores; each suspect alone is tried at N = 16,
 where both of their curves end high. ``quick`` has heads of 32 as well and a rate that suits its few
 updates."""
+STUDIES = {profile: Study(profile=profile, **values) for profile, values in _CHOICES.items()}
 
 
 # Times ----------------------------------------------------------------------------------------

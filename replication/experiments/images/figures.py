@@ -15,9 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from replication.attention import look_of
 from replication.attention.card import Look
+from replication.experiments.images.numbers import CONTENDERS, PAPER, TITLES
 from replication.experiments.images.rules import speeds
 from replication.experiments.images.run import pictures
-from replication.experiments.images.sources import CONTENDERS, PAPER, TITLES
 from replication.style import SMALL, WIDTH, legend, log_ticks
 
 LOOKS = {"softmax-cache": "softmax", "softmax": "softmax-textbook", "softmax-fused": "softmax"}

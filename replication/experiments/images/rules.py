@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from replication.experiments.base import NOT_RUN, Verdict, by_answers
-from replication.experiments.images.sources import (
+from replication.experiments.images.numbers import (
     ALPHA,
     FEWEST_SEEDS,
     PAPER,

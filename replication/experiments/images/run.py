@@ -21,8 +21,8 @@ from replication.experiments import training
 from replication.experiments.base import a_folder, positive
 from replication.experiments.images.generate import generate
 from replication.experiments.images.likelihood import VALUES
-from replication.experiments.images.numbers import Run, Study, resolve, study_of
 from replication.experiments.images.speed import Timed, speed_units, timed_of
+from replication.experiments.images.studies import Run, Study, resolve, study_of
 from replication.experiments.images.task import ImageTask, PixelModel
 from replication.experiments.studies import run_of
 from replication.model import Sizes

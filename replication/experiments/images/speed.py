@@ -22,7 +22,7 @@ from replication import measure
 from replication.attention import contenders, mechanism
 from replication.experiments.images.generate import generate, stepper
 from replication.experiments.images.likelihood import VALUES, draw
-from replication.experiments.images.sources import (
+from replication.experiments.images.numbers import (
     COLOURS,
     ORIGINS,
     RIVAL,

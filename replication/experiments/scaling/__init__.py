@@ -3,15 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from replication.experiments.base import (
-    Command,
-    Experiment,
-    at_least,
-    can_be_folder,
-    later,
-    one_of,
-)
-from replication.store import RESULTS, WAYS
+from replication.experiments.base import Command, Experiment, at_least, can_be_folder, later
+from replication.store import RESULTS
 
 HERE = __name__
 
@@ -55,12 +48,9 @@ def _bench(options: Namespace) -> int:
     return 0
 
 
-def _check(
-    profile: str = "quick", rows: str = "auto", out: str = "", add: int | None = None, **given
-) -> None:
+def _check(profile: str = "quick", add: int | None = None, **given) -> None:
     from replication.experiments.scaling.numbers import resolve
 
-    one_of("rows", rows, WAYS)
     if add is not None:
         at_least("add", add, 0)
     resolve(profile, **given)
