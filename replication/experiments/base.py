@@ -54,6 +54,10 @@ def within(low: float, high: float, least: float, most: float) -> bool | None:
     return False if high < least or low > most else None
 
 
+def not_run(why: str) -> Verdict:
+    return Verdict(NOT_RUN, f"Not run here. {why}", {})
+
+
 # Experiments ----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import NOT, NOT_RUN, SUPPORTED, Verdict, by_answers, within
+from replication.experiments.base import NOT, SUPPORTED, Verdict, by_answers, not_run, within
 from replication.experiments.crossover.earlier import Fitted, earlier_crossover, earlier_method
 from replication.experiments.crossover.numbers import EARLIER_ENDS, EARLIER_STEPS, TABLE_1
 from replication.experiments.earlier.numbers import (
@@ -83,7 +83,7 @@ def explains_convergence(
     found = losses(evidence.runs)
     every = found[(found.suspect == ALL) & found.theirs.notna()]
     if every.empty:
-        return _not_run("No model with all switches on was trained.")
+        return not_run("No model with all switches on was trained.")
     near = abs(every.loss - every.theirs) <= margin
     early = every.updates < PUBLISHED_UPDATES
     answers = [True if yes else None if soon else False
@@ -154,7 +154,7 @@ def card_verdict(found: pd.DataFrame, explains: float, contributes: float) -> di
 def explains_speed(evidence: Any, factor: float, explains: float, contributes: float) -> Verdict:
     """E4: with all switches on, is the ratio theirs?"""
     if evidence.times.empty:
-        return _not_run("No training step was timed.")
+        return not_run("No training step was timed.")
     found = factors(evidence.times)
     on_cpu = evidence.facts["machine"]["device"] == "cpu"
     answers, words, theirs = [], [], published()
@@ -197,7 +197,7 @@ def crossovers(times: pd.DataFrame) -> pd.DataFrame:
 def moves_the_crossover(evidence: Any, share: float) -> Verdict:
     """E5: where does 3149 go when the suspects are taken out of their times?"""
     if not set(LENGTHS) <= set(evidence.times.N):
-        return _not_run("Training steps were not timed at all of their lengths.")
+        return not_run("Training steps were not timed at all of their lengths.")
     found, limit = factors(evidence.times), share * earlier_crossover().at
     moved = {name: without(found, name).at for name in SPEED}
     most, every = min(moved, key=moved.get), without(found, ALL).at
@@ -224,10 +224,6 @@ def _length(at: float) -> str:
 def _known(value: float) -> float | None:
     """JSON knows no NaN."""
     return value if isfinite(value) else None
-
-
-def _not_run(why: str) -> Verdict:
-    return Verdict(NOT_RUN, f"Not run here. {why}", {})
 
 
 def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import NOT_RUN, Verdict, by_answers
+from replication.experiments.base import Verdict, by_answers, not_run
 from replication.experiments.images.numbers import (
     ALPHA,
     FEWEST_SEEDS,
@@ -147,7 +147,7 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
     """C7: bits at most ``margin`` above softmax's, and below those of every LSH that was run."""
     found = [one for one in evidence.settings.values() if one.study.dataset == dataset]
     if not found:
-        return _not_run(f"No model was trained on {TITLES[dataset]}.")
+        return not_run(f"No model was trained on {TITLES[dataset]}.")
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
     runs, n = summarise(trained), len(trained.study.seeds)
     enough = runs.updates.max() >= (trained.study.published_updates or math.inf)
@@ -218,7 +218,7 @@ def draws_faster(evidence: Any, opponent: str, **factors: int | float) -> Verdic
                      f"than {factor:,.0f}{less}){one}")  # fmt: skip
         values[dataset] = found | {"alike": alike}
     if not values:
-        return _not_run("The speed of generation was not measured.")
+        return not_run("The speed of generation was not measured.")
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)
 
 
@@ -234,7 +234,7 @@ def beats_cache(evidence: Any, opponent: str) -> Verdict:
             words.append(f"{TITLES[dataset]}, {how}: {_times(found)}")
             values[f"{dataset}, {how}"] = found
     if not values:
-        return _not_run("The speed of generation was not measured.")
+        return not_run("The speed of generation was not measured.")
     return Verdict(by_answers(answers), f"At published sizes, {'; '.join(words)}.", values)
 
 
@@ -243,7 +243,7 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     found = [one for one in evidence.settings.values() if one.study.dataset == dataset
              and {"linear", opponent} <= set(one.evaluations.attention)]  # fmt: skip
     if not found:
-        return _not_run(f"No pair of models was trained on {TITLES[dataset]}.")
+        return not_run(f"No pair of models was trained on {TITLES[dataset]}.")
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
     stopped = {(row["attention"], row["seed"]) for row in trained.failures}
     pairs = zip(trained.evaluations.attention, trained.evaluations.seed, strict=True)
@@ -263,10 +263,6 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     )
     numbers = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
     return Verdict(by_answers([answer]), text, numbers)
-
-
-def _not_run(why: str) -> Verdict:
-    return Verdict(NOT_RUN, f"Not run here. {why}", {})
 
 
 def _bits(runs: pd.DataFrame) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import NOT_RUN, Verdict, by_answers, within
+from replication.experiments.base import Verdict, by_answers, not_run, within
 from replication.experiments.speech.evidence import Evidence
 from replication.experiments.speech.numbers import (
     FEWEST_SEEDS,
@@ -30,7 +30,7 @@ NAMES = {"softmax": "Softmax", "linear": "Linear", "lsh": "LSH", "bilstm": "Bi-L
 def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
     """Neighbours in the published order, compared by pairs of runs of one seed."""
     if evidence.czech.test_error.isna().all():
-        return Verdict(NOT_RUN, "Not run here. No model was trained on real speech.", {})
+        return not_run("No model was trained on real speech.")
     found = [_pair(evidence.czech, better, worse) for better, worse in pairwise(order)]
     outcome = by_answers([one["answer"] for one in found])
     rates = evidence.czech.groupby("model").test_error.mean()
@@ -71,8 +71,7 @@ def fastest_an_epoch(evidence: Evidence, opponents: list[str], at: int) -> Verdi
     here = found[at == found.N].set_index("contender")
     missing = [name for name in opponents if name not in here.index]
     if missing:
-        text = f"Not run here. No training step at {at} frames of {missing[0]} was timed."
-        return Verdict(NOT_RUN, text, {})
+        return not_run(f"No training step at {at} frames of {missing[0]} was timed.")
     rows = [here.loc[name] for name in opponents]
     answers = [within(row.low, row.high, 1.0, math.inf) for row in rows]
     parts = [f"{WORDS[row.name]} takes {row.ratio:.2f} times as long as linear attention"
