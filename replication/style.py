@@ -1,6 +1,8 @@
 """One look for all figures: colour-blind-safe, told apart in grey, readable in print."""
 
+import os
 from collections.abc import Iterable
+from io import BytesIO
 
 import matplotlib as mpl
 import seaborn as sns
@@ -73,3 +75,17 @@ def legend(figure: Figure, panels: Iterable[Axes], columns: int = 4) -> None:
         handles, labels = axes.get_legend_handles_labels()
         shown |= dict(zip(labels, handles, strict=True))
     figure.legend(shown.values(), shown, loc="outside lower center", ncols=columns)
+
+
+# Widgets --------------------------------------------------------------------------------------
+
+
+def in_lab() -> bool:
+    """Whether somebody may be there to click: in the kernel of a notebook that JupyterLab shows."""
+    return "JPY_SESSION_NAME" in os.environ
+
+
+def png(figure: Figure, **options) -> bytes:
+    """A figure as a widget shows it."""
+    figure.savefig(buffer := BytesIO(), format="png", **options)
+    return buffer.getvalue()

@@ -5,9 +5,7 @@ where a fit has seen no measurement.
 """
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from io import BytesIO
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from replication import stats
 from replication.attention import look_of
 from replication.experiments.crossover.earlier import Fitted, design
 from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief, rounded
-from replication.style import SMALL, WIDTH, legend, log_ticks
+from replication.style import SMALL, WIDTH, in_lab, legend, log_ticks, png
 
 UNSEEN, FAR = "0.93", 100
 """Grey ground; and how many times the longest measurement a figure follows a fit at most."""
@@ -272,9 +270,8 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
             menu.options = [(words.get(value, value), value) for value in offers[name]]
             menu.value, menu.disabled = chosen[name], len(offers[name]) == 1
             menu.observe(redraw, "value")
-        (figure, found), buffer = view(rows, contender, chosen, level), BytesIO()
-        figure.savefig(buffer, format="png")
-        picture.value, text = buffer.getvalue(), found.sentence(labels)
+        figure, found = view(rows, contender, chosen, level)
+        picture.value, text = png(figure), found.sentence(labels)
         sentence.value = f"{text[0].upper()}{text[1:]}."
 
     redraw()
@@ -283,6 +280,6 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
 
 def crossover_explorer(rows: pd.DataFrame, contender: str, labels: Labels = None, level=LEVEL):
     """The widget in JupyterLab; elsewhere, as in papermill, the picture that it begins with."""
-    if "JPY_SESSION_NAME" in os.environ:
+    if in_lab():
         return crossover_widget(rows, contender, labels, level)
     return view(rows, contender, choose(rows, contender, {})[0], level)[0]

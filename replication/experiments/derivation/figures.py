@@ -1,8 +1,6 @@
 """The drawings of the derivation: products, series, feature maps, costs, sums and states."""
 
-import os
 from collections.abc import Sequence
-from io import BytesIO
 
 import ipywidgets
 import numpy as np
@@ -14,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from replication.attention import look_of
-from replication.style import FORMS, PALETTE, SMALL, WIDTH, line, powers_of_two
+from replication.style import FORMS, PALETTE, SMALL, WIDTH, in_lab, line, png, powers_of_two
 
 PLAIN = "0.9"
 SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
@@ -168,7 +166,7 @@ def causal_sums(weights: np.ndarray, S: np.ndarray, chosen: Sequence[int]) -> Fi
 def state_explorer(S: Tensor, Z: Tensor, out: Tensor) -> ipywidgets.VBox | Figure:
     """A slider over the positions of one sequence; where nobody can click, the last of them."""
     arrays = tuple(part.detach().numpy() for part in (S, Z, out))
-    if "JPY_SESSION_NAME" in os.environ:  # the kernel of a notebook that is open in JupyterLab
+    if in_lab():
         return state_widget(*arrays)
     return memory(*arrays, len(S))
 
@@ -181,9 +179,7 @@ def state_widget(S: np.ndarray, Z: np.ndarray, out: np.ndarray) -> ipywidgets.VB
     picture = ipywidgets.Image(format="png")
 
     def redraw(_=None) -> None:
-        buffer = BytesIO()
-        memory(S, Z, out, slider.value).savefig(buffer, format="png")
-        picture.value = buffer.getvalue()
+        picture.value = png(memory(S, Z, out, slider.value))
 
     slider.observe(redraw, "value")
     redraw()

@@ -3,7 +3,6 @@
 Elsewhere, as under papermill and in a PDF, the picture that it begins with is shown.
 """
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from replication.experiments.images.generate import drawing
 from replication.experiments.images.run import task_of, trained_model, units_of
 from replication.experiments.images.studies import Study
 from replication.experiments.images.task import ImageTask
+from replication.style import in_lab, png
 
 PICTURES = 14
 """How often the picture is renewed while an image is drawn."""
@@ -27,7 +27,7 @@ def explorer(
     units = {unit.numbers["attention"]: unit for unit in reversed(units_of([study]))}
     model = trained_model(units.get("linear", next(iter(units.values()))), folder)
     task = task_of(study, data)
-    first = png(task, finish(model, task, 3, 0.5, temperature)[-1], 0.5)
+    first = shown(task, finish(model, task, 3, 0.5, temperature)[-1], 0.5)
     return _widget(model, task, first, temperature) if in_lab() else Image(first)
 
 
@@ -45,17 +45,8 @@ def given(task: ImageTask, share: float) -> int:
     return min(max(1, round(share * task.test.shape[1])), task.test.shape[1])
 
 
-def png(task: ImageTask, values: Any, share: float) -> bytes:
-    buffer = BytesIO()
-    picture(task.picture(values), given(task, share)).savefig(buffer, format="png", dpi=100)
-    return buffer.getvalue()
-
-
-def in_lab() -> bool:
-    """Whether somebody may be there to click: a kernel that was not started to run a file."""
-    import os
-
-    return "JPY_SESSION_NAME" in os.environ
+def shown(task: ImageTask, values: Any, share: float) -> bytes:
+    return png(picture(task.picture(values), given(task, share)), dpi=100)
 
 
 def _widget(model: Any, task: ImageTask, first: bytes, temperature: float) -> Any:
@@ -70,7 +61,7 @@ def _widget(model: Any, task: ImageTask, first: bytes, temperature: float) -> An
     def redraw(_: Any) -> None:
         seen = finish(model, task, digit.value, share.value, heat.value, next(seeds))
         for values in seen:
-            image.value = png(task, values, share.value)
+            image.value = shown(task, values, share.value)
 
     for control in (digit, share, heat):
         control.observe(redraw, "value")
