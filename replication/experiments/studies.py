@@ -7,7 +7,7 @@ without PyTorch; ``training`` makes units of the runs.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from replication.experiments.base import Choice, Origin, at_least, one_of, positive, some, tidy
 
@@ -81,9 +81,6 @@ class Numbers:
     device: str
 
 
-R = TypeVar("R")
-
-
 class Study:
     """All runs whose outcomes are compared. For one seed they start and are fed alike.
 
@@ -98,7 +95,7 @@ class Study:
     def published_updates(self) -> int | None:
         return self.sources.origins["steps"].published
 
-    def one(self, kind: type[R], **own: Any) -> R:
+    def one(self, kind: type, **own: Any) -> Any:
         """A run with numbers of its own; it shares all others with the study."""
         names = [field.name for field in fields(kind) if field.name not in own]
         return kind(**{name: getattr(self, name) for name in names}, **own)
@@ -124,10 +121,7 @@ class Study:
         return [dict(zip(columns, map(text, row), strict=True)) for row in (*rows, *notes)]
 
 
-S = TypeVar("S", bound=Study)
-
-
-def overridden(study: S, known: Iterable[str], overrides: Mapping[str, Any]) -> S:
+def overridden(study: Any, known: Iterable[str], overrides: Mapping[str, Any]) -> Any:
     """With other values for some numbers that are ``known``; None leaves the profile's value.
     Several may come as a list or as "softmax, linear"."""
     for name in overrides:
@@ -136,7 +130,7 @@ def overridden(study: S, known: Iterable[str], overrides: Mapping[str, Any]) -> 
     return replace(study, **{k: tidy(k, v, getattr(study, k)) for k, v in given.items()})
 
 
-def in_order(study: S, order: Sequence[str]) -> S:
+def in_order(study: Any, order: Sequence[str]) -> Any:
     """Mechanisms as in our tables, others after them; lengths and seeds from small to large."""
     ranks = {name: rank for rank, name in enumerate(order)}
     names = sorted(study.attentions, key=lambda name: (ranks.get(name, len(ranks)), name))
@@ -145,7 +139,7 @@ def in_order(study: S, order: Sequence[str]) -> S:
     return replace(study, attentions=tuple(names), **values)
 
 
-def gathered(kind: type[S], runs: Sequence[Any], **own: Any) -> S:
+def gathered(kind: type, runs: Sequence[Any], **own: Any) -> Any:
     """The study that these runs make up: of ``seeds`` it has every ``seed``."""
     for name in (field.name for field in fields(kind) if field.name not in own):
         one = name.removesuffix("s")
@@ -154,7 +148,7 @@ def gathered(kind: type[S], runs: Sequence[Any], **own: Any) -> S:
     return kind(**own)
 
 
-def run_of(kind: type[R], numbers: Mapping[str, Any]) -> R:
+def run_of(kind: type, numbers: Mapping[str, Any]) -> Any:
     """The run that a unit's numbers are of; read from a file, their tuples are lists."""
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in numbers.items()})
 

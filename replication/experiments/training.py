@@ -6,7 +6,7 @@ checkpoint stays beside its rows and holds the trained model.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import torch
@@ -88,17 +88,11 @@ def of_this_machine(units: Callable[[str], list[Unit]]) -> list[Unit]:
 # Putting together -----------------------------------------------------------------------------
 
 
-class Curves(NamedTuple):
-    """All updates of some runs, all evaluations with the ``seconds`` of the updates before, and
-    what stopped which; some columns say which run a row is from."""
-
-    steps: pd.DataFrame
-    evaluations: pd.DataFrame
-    failures: list[dict]
-
-
-def curves(kept: Mapping[Any, Kept], which: list[str], evaluated: list[str]) -> Curves:
-    """Of the rows that are kept by run; a run's own numbers ``which`` make the columns."""
+def curves(
+    kept: Mapping[Any, Kept], which: list[str], evaluated: list[str]
+) -> tuple[pd.DataFrame, pd.DataFrame, list[dict]]:
+    """Of rows that are kept by run: all updates; all evaluations, with the ``seconds`` of the
+    updates before; what stopped which. The numbers ``which`` say which run a row is from."""
     frames, failures = [], []
     for run, one in kept.items():
         names = {name: getattr(run, name) for name in which}
@@ -109,7 +103,7 @@ def curves(kept: Mapping[Any, Kept], which: list[str], evaluated: list[str]) -> 
     steps = rows[rows.step > 0][which + train.STEP].reset_index(drop=True)
     found = rows[rows[evaluated[-1]].notna()][[*which, *evaluated, "spent"]]
     found = found.rename(columns={"spent": "seconds"}).reset_index(drop=True)
-    return Curves(steps, found, failures)
+    return steps, found, failures
 
 
 def by_setting(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
