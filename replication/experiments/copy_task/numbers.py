@@ -115,12 +115,11 @@ COMMON = {
 """What all profiles of a setting choose."""
 CHOICES = {
     ("paper", "reference"): {
-        **because("half the published width and a quarter of its batch, so that a run takes half "
-                  "an hour of one core, not five", d_model=128, batch_size=16),
-        **because("fresh samples cannot be overfitted, and drawing it takes a third of a step",
-                  dropout=0.0),
-        **because("intervals of differences and ratios need them", seeds=(0, 1, 2, 3, 4)),
-        **because(HEADS, n_heads=4), **because(FOUR, d_ff=512),
+        **because(SPEED, lengths=(64,), steps=2600, batch_size=16, d_model=128, eval_batches=5),
+        **because(SETTLE, lr_drop_after=2100), **because(FRESH, dropout=0.0),
+        **because("a smaller model bears it, so that fewer steps are needed", lr=2e-3),
+        **because(HEADS, n_heads=4), **because(FOUR, d_ff=512), **because(QUARTER, lsh_chunk=16),
+        **because(EXACT, eval_every=50),
     },
     ("paper", "quick"): {
         **because(SPEED, lengths=(32,), steps=1000, batch_size=32, d_model=64, n_layers=2,
