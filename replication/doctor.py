@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from replication import attention, experiments, halves, measure, store
+from replication import attention, experiments, measure, store
 from replication.experiments.base import PROFILES
+from replication.measure import halves
 
 DISK_GB, MEMORY_GB = 1, 4
 """What a quick report needs at least."""

@@ -7,11 +7,15 @@ import pytest
 import torch
 from hypothesis import settings
 
-from replication import halves
-
-halves.mend()
 settings.register_profile("same-every-time", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("same-every-time")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    from replication.measure import halves  # not above: shapes are checked in what is imported here
+
+    halves.mend()
 
 
 def pytest_report_header() -> list[str]:

@@ -5,7 +5,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from replication import halves
+from replication.measure import halves
 
 
 @pytest.fixture

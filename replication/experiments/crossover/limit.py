@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from replication import halves, measure
+from replication import measure
+from replication.measure import halves
 from replication.measure.rounds import TooBusyError
 from replication.store import StoreError
 

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from replication import attention, halves, reference
+from replication import attention, reference
 from replication.attention import Mechanism, mechanism, mechanisms, trained
 from replication.attention.lsh import random_rotations
-from replication.measure import count_flops, peak_bytes
+from replication.measure import count_flops, halves, peak_bytes
 
 Attend = Callable[..., Tensor]
 """(Q, K, V) -> V', all [B, H, N, ...]; whether it is causal is decided, but for ``training``."""
