@@ -95,7 +95,9 @@ COMMANDS = [
     *(["bench", what, option, value] for what in ("attention", "training")
       for option in ("--rounds", "--threads") for value in COUNTS),
     *(["bench", what, "--out", value] for what in ("attention", "training") for value in FOLDERS),
-    *(["bench", "attention", "--device", value] for value in WORDS["device"]),
+    *(["bench", what, "--device", value] for what in ("attention", "scaling")
+      for value in WORDS["device"]),
+    *(["bench", "scaling", "--add", value] for value in ("-1", "x", "", "1.5")),
     *([command, "--profile", value] for command in ("report", "render", "bench scaling")
       for value in WORDS["profile"]),
     *(["run", "03", "--profile", value] for value in WORDS["profile"]),

@@ -37,6 +37,7 @@ def _arguments(parser: ArgumentParser) -> None:
 def _bench(options: Namespace) -> int:
     from replication.experiments.scaling.numbers import resolve
 
+    EXPERIMENT.check(profile=options.profile, add=options.add, device=options.device)
     where = folder(options.out, RESULTS / options.profile)
     names = ("contenders", "lengths", "seconds", "threads", "device")
     scaling = resolve(options.profile, **{name: getattr(options, name) for name in names})
