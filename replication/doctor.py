@@ -116,7 +116,7 @@ def _compiled() -> str:
 def _halves() -> str:
     """Whether a product of half types can be computed, as it is or by another way."""
     found = halves.mend()
-    return _if(not found, found or "products in bfloat16 work")
+    return _if(not found, found or "nothing speaks against products in bfloat16")
 
 
 def _package(name: str, attempt: Callable[[Any], object]) -> str:

@@ -59,7 +59,7 @@ def test_the_paragraph_says_where_what_to_do_and_by_which_kernel():
     assert ". It is faster than textbook softmax from N = 100 on (95 % interval" in text
     assert ". It needs less memory than fused softmax from N = 50 on (counted exactly" in text
     assert "So take fused softmax below N = 300 and linear attention above." in text
-    assert "The authors' library is not installed, so that only our kernel was asked." in text
+    assert "Only our kernel could be asked." in text
     assert "in 3 runs; 0% of 135 repeats were disturbed and made again" in text
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import jsonschema
+import pytest
 import torch
 
 from replication import store
@@ -38,6 +39,23 @@ def test_tokens_that_are_written_are_timed_after_every_length():
         2 * 16 * per_value,
     ]
     assert writers["lsh-1", 4].tokens == 1 < writers["linear", 4].tokens
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("softmax", "softmax-textbook"), "write tokens by the same code"),
+        (("linear", "authors"), "Fewer than two can be compared. Left out: authors: somebody else"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_timed(words, said):
+    with pytest.raises(ValueError, match=said):
+        run.check_contenders(asked_for("--mode", "generation", "--compare", *words))
+
+
+def test_a_contender_that_lacks_the_type_is_told_by_its_own_reason():
+    with pytest.raises(ValueError, match="Left out: authors: "):
+        run.check_contenders(asked_for("--compare", "linear", "authors", "--dtype", "float64"))
 
 
 def test_generation_leaves_rows_that_can_be_answered(monkeypatch, tmp_path):

@@ -122,6 +122,32 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert first[0] == "compiled"
 
 
+BITS = """
+import hashlib, os, torch
+from replication.attention.blocks import tile_rows
+tile_rows.TILE_ROWS = int(os.environ["TILE_ROWS"])
+from replication.attention import linear_attention
+digest = hashlib.sha256()
+for N, D, M in ((1, 5, 7), (63, 16, 24), (65, 32, 32), (130, 33, 17)):
+    torch.manual_seed(N)
+    Q, K, V, G = (torch.randn(2, 2, N, size) for size in (D, D, M, M))
+    leaves = [x.requires_grad_() for x in (Q, K, V)]
+    out, state = linear_attention(*leaves, causal=True, return_state=True, kernel="compiled")
+    out.backward(G)
+    for x in (out, *state, *(leaf.grad for leaf in leaves)):
+        digest.update(x.detach().numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_tiles_of_four_rows_and_of_eight_give_the_same_bits(tmp_path):
+    """So the tiles of a processor that is not here are tried here, too."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    found = [python(BITS, TILE_ROWS=rows, **cache)[0] for rows in ("4", "8")]
+    assert found[0] == found[1]
+    assert len(list((tmp_path / "replication").iterdir())) == 2, "each has a cache of its own"
+
+
 def test_without_a_folder_to_write_to_it_is_compiled_all_the_same(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")

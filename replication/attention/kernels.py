@@ -191,7 +191,7 @@ def _cache_folder() -> Iterator[Path | None]:
     """Where numba keeps what it compiles inside the block; None if nothing can be written.
 
     numba asks for a file's date alone, not for that of what it imports, so that a folder belongs
-    to one state of the sources.
+    to one state of the sources, and to one height of tiles, by which buffers are cut.
     """
     from numba import config
 
@@ -211,7 +211,9 @@ def _cache_folder() -> Iterator[Path | None]:
 
 
 def _folder() -> Path:
-    here, digest = Path(__file__).parent, hashlib.sha256()
+    from replication.attention.blocks.tile_rows import TILE_ROWS  # not above: it imports numba
+
+    here, digest = Path(__file__).parent, hashlib.sha256(str(TILE_ROWS).encode())
     callers = (here / f"{name}.py" for name in ("compiled", "frozen", "softmax_tiled"))
     for path in (*sorted((here / "blocks").glob("*.py")), *callers):  # sizes come from the callers
         digest.update(path.read_bytes())

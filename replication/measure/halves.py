@@ -12,6 +12,8 @@ from pathlib import Path
 
 VARIABLE, LESS = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 """Read when the library first computes, and inherited by all processes that are started."""
+PATIENCE = 60
+"""Seconds for the trial, on a busy machine."""
 TRIAL = "import torch; x = torch.ones(64, 64).bfloat16(); x @ x"
 
 
@@ -21,7 +23,10 @@ def mend() -> str:
     found, or nothing where all is well. Where AMX is not announced it takes no time."""
     if VARIABLE in os.environ or not announced():
         return ""
-    tried = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)
+    try:
+        tried = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return ""
     if tried.returncode >= 0:
         return ""
     os.environ[VARIABLE] = LESS

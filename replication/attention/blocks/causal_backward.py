@@ -32,7 +32,7 @@ from replication.attention.blocks.registers import (
     write,
 )
 from replication.attention.blocks.tile_rows import (
-    ROWS,
+    TILE_ROWS,
 )
 from replication.attention.blocks.tiles import (
     LOWER,
@@ -60,7 +60,7 @@ BackwardBuffers = namedtuple("BackwardBuffers", "k v St q w kt vt A E d Rt R")
 def floats(s):
     """How many floats each buffer has."""
     T, C, W, X = s.block, s.C, s.W, s.W + BESIDE
-    sums = (W + ROWS) * C
+    sums = (W + TILE_ROWS) * C
     segment = (s.segment * x for x in (T * C, T * X, sums))
     return *segment, T * C, T * X, C * T, X * T, T * T, T * T, T * max(C, W), sums, C * W + C
 
@@ -84,7 +84,7 @@ def transpose_state(St, S, s):
     """S^T, z as its next row, and zeros up to whole tiles."""
     transpose(St, s.C, S, s.C, s.W)
     copy(at(St, s.W * s.C), at(S, s.C * s.W), s.C)
-    clear(at(St, (s.W + 1) * s.C), (ROWS - 1) * s.C)
+    clear(at(St, (s.W + 1) * s.C), (TILE_ROWS - 1) * s.C)
 
 
 @compiled
@@ -104,7 +104,7 @@ def write_slopes(places, which, p, s, i, d, x):
 @compiled
 def read_segment(first, last, p, places, length, s, b, seen):
     """k and v of the blocks from ``first`` to ``last``, and S^T before each but the first."""
-    T, C, X, size = s.block, s.C, s.W + BESIDE, (s.W + ROWS) * s.C
+    T, C, X, size = s.block, s.C, s.W + BESIDE, (s.W + TILE_ROWS) * s.C
     for n in range(last - first):
         i = (first + n) * T
         L = min(T, s.N - i)
@@ -114,7 +114,7 @@ def read_segment(first, last, p, places, length, s, b, seen):
         read(v, X, s.W, places, V, p, s, i, keys, s.M, False)
         if first + n + 1 < last:
             base = St if seen or n > 0 else 0
-            product(at(St, size), C, base, s.W + ROWS, C, v, 1, X, k, L, 0, T, NO, 0, 0)
+            product(at(St, size), C, base, s.W + TILE_ROWS, C, v, 1, X, k, L, 0, T, NO, 0, 0)
 
 
 @compiled
@@ -122,7 +122,7 @@ def block_gradients(i, p, places, den, s, b, k, v, St, seen, more):
     """dq, dk and dv of the block that begins at i; ``seen`` if S, ``more`` if R is not 0."""
     T, C, W, X = s.block, s.C, s.W, s.W + BESIDE
     L = min(T, s.N - i)
-    rows, filled = up(L, ROWS), up(L, 8)
+    rows, filled = up(L, TILE_ROWS), up(L, 8)
     read(b.q, C, C, places, Q, p, s, i, L, s.D, True)
     read(b.w, X, W, places, G, p, s, i, L, s.M, False)
     read(b.d, W, W, places, OUT, p, s, i, L, s.M, False)
@@ -173,12 +173,12 @@ def backward(first, last, places, lengths, kept, sizes, buffers):
                 transpose_state(b.St, b.R, s)
             read_segment(begin, end, p, places, lengths[p // s.H], s, b, seen)
             for n in range(end - begin - 1, -1, -1):
-                k, v, St = at(b.k, n * T * C), at(b.v, n * T * X), at(b.St, n * (W + ROWS) * C)
+                k, v, St = at(b.k, n * T * C), at(b.v, n * T * X), at(b.St, n * (W + TILE_ROWS) * C)
                 i, before = (begin + n) * T, n > 0 or seen
                 block_gradients(i, p, places, den, s, b, k, v, St, before, more)
                 if begin + n > 0 or ds0:
                     L, base = min(T, s.N - i), b.Rt if more else 0
-                    product(b.Rt, C, base, W + ROWS, C, b.w, 1, X, b.q, L, 0, T, NO, 0, 0)
+                    product(b.Rt, C, base, W + TILE_ROWS, C, b.w, 1, X, b.q, L, 0, T, NO, 0, 0)
                 more = True
         if ds0:
             transpose(b.R, W, b.Rt, W, C)

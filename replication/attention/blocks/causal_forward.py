@@ -28,7 +28,7 @@ from replication.attention.blocks.registers import (
     write,
 )
 from replication.attention.blocks.tile_rows import (
-    ROWS,
+    TILE_ROWS,
 )
 from replication.attention.blocks.tiles import (
     LOWER,
@@ -110,9 +110,9 @@ def forward(first, last, places, lengths, kept, sizes, buffers):
             read(b.k, C, C, places, K, p, s, i, keys, s.D, True)
             read(b.v, W, W, places, V, p, s, i, keys, s.M, False)
             transpose(b.kt, T, b.k, up(L, 8), C)
-            scores(b.A, T, b.q, C, b.kt, C, up(L, ROWS))
+            scores(b.A, T, b.q, C, b.kt, C, up(L, TILE_ROWS))
             sums = C if seen else 0
-            product(b.o, W, 0, up(L, ROWS), W, b.q, C, 1, b.S, sums, b.A, T, LOWER, b.v, W)
+            product(b.o, W, 0, up(L, TILE_ROWS), W, b.q, C, 1, b.S, sums, b.A, T, LOWER, b.v, W)
             denominators(at(den, p * s.N + i), b.q, z, C, b.A, T, L)
             a, step = place(places, OUT, p, s.H, i)
             finite &= divide(a, step, b.o, W, at(den, p * s.N + i), L, s.M)

@@ -31,7 +31,7 @@ from replication.attention.blocks.registers import (
     write,
 )
 from replication.attention.blocks.tile_rows import (
-    ROWS,
+    TILE_ROWS,
 )
 from replication.attention.blocks.tiles import NO, at, clear, fetch, product, put_row, transpose, up
 from replication.attention.softmax_tiled import SoftmaxSizes
@@ -133,7 +133,7 @@ def forward(first, last, places, lengths, lse, sizes, buffers):
             read(at(b.v, j * W), W, places, V, p, s, j, min(T, keys - j), s.M, T)
         for i in range(0, s.N, T):
             rows = min(T, s.N - i)
-            filled = up(rows, ROWS)
+            filled = up(rows, TILE_ROWS)
             read(b.q, C, places, Q, p, s, i, rows, s.D, filled)
             scale(b.q, rows * C, root)
             clear(b.o, T * W)
@@ -180,8 +180,8 @@ def pull_back(b, s, rows, i, j, keys, lse):
         less = repeat(-number(b.delta, i + r))
         for c in range(0, T, 8):
             store(x, c, mul(load(p, c), add(load(x, c), less)))
-    clear(at(b.p, rows * T), (up(rows, ROWS) - rows) * T)
-    clear(at(b.x, rows * T), (up(rows, ROWS) - rows) * T)
+    clear(at(b.p, rows * T), (up(rows, TILE_ROWS) - rows) * T)
+    clear(at(b.x, rows * T), (up(rows, TILE_ROWS) - rows) * T)
 
 
 def backward(first, last, places, lengths, lse, sizes, buffers):
@@ -202,7 +202,7 @@ def backward(first, last, places, lengths, lse, sizes, buffers):
             clear(b.dv, T * W)
             for i in range(j if s.causal else 0, s.N if j < keys else 0, T):
                 rows = min(T, s.N - i)
-                n, q, g, dq = up(rows, ROWS), at(b.q, i * C), at(b.g, i * W), at(b.dq, i * C)
+                n, q, g, dq = up(rows, TILE_ROWS), at(b.q, i * C), at(b.g, i * W), at(b.dq, i * C)
                 product(b.p, T, 0, n, T, q, C, 1, b.kt, C, 0, T, NO, 0, 0)
                 product(b.x, T, 0, n, T, g, W, 1, b.vt, W, 0, T, NO, 0, 0)
                 pull_back(b, s, rows, i, j, keys, at(lse, p * s.N))

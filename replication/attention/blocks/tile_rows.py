@@ -23,10 +23,10 @@ from replication.attention.blocks.registers import (
 
 wide = Register(16)
 F16 = ir.VectorType(F32, 16)
-ROWS = 8 if binding.get_host_cpu_features().get("avx512f") else 4
+TILE_ROWS = 8 if binding.get_host_cpu_features().get("avx512f") else 4
 """Of a tile. Its sums are 8 of the processor's registers: as many multiplications are under way as
 two units need, each being ready after 4 cycles. With those of A and B they fill 10 of the 32 that
-AVX-512 has, 11 of AVX2's 16. More rows change no sum, so that all processors give the same bits."""
+AVX-512 has, 11 of AVX2's 16. More rows change no sum, so that both give the same bits."""
 
 
 def zeros_of(rows):
@@ -69,7 +69,7 @@ def add_outer(ctx, sums, a, step, x):
 
 
 @instruction
-def add_rows(ctx, sums, c, step):
+def add_to_rows(ctx, sums, c, step):
     """sums + C, whose rows are ``step`` apart; with a step of 0 it is one row, for all."""
 
     def emit(context, b, sig, args):

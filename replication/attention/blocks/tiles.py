@@ -19,9 +19,9 @@ from replication.attention.blocks.registers import (
     write,
 )
 from replication.attention.blocks.tile_rows import (
-    ROWS,
+    TILE_ROWS,
     add_outer,
-    add_rows,
+    add_to_rows,
     store_rows,
     zeros_of,
 )
@@ -43,7 +43,7 @@ def up(n, m):
     return (n + m - 1) // m * m
 
 
-zeros = zeros_of(ROWS)
+zeros = zeros_of(TILE_ROWS)
 
 
 @inlined
@@ -63,7 +63,7 @@ def put(c, cs, sums, base):
     Added at the end and not at the beginning, so that long sums are rounded once a block.
     """
     if base:
-        sums = add_rows(sums, base, cs)
+        sums = add_to_rows(sums, base, cs)
     store_rows(sums, c, cs)
 
 
@@ -127,10 +127,10 @@ def product(c, cs, base, rows, columns, a, ar, ak, b, K, A2, T, form, b2, b2s):
     """
     r2, k2 = (T, 1) if form == LOWER else (1, T)
     for j in range(0, columns, 16):
-        for i in range(0, rows, ROWS):
+        for i in range(0, rows, TILE_ROWS):
             sums = add_product(zeros(), at(a, i * ar), ar, ak, at(b, j), cs, K)
             if form != NO:
-                start, stop = (0, i + ROWS) if form == LOWER else (i, rows)
+                start, stop = (0, i + TILE_ROWS) if form == LOWER else (i, rows)
                 a2, b2_ = at(A2, i * r2 + start * k2), at(b2, start * b2s + j)
                 sums = add_product(sums, a2, r2, k2, b2_, b2s, stop - start)
             put(at(c, i * cs + j), cs, sums, at(base, i * cs + j) if base else 0)
@@ -139,10 +139,10 @@ def product(c, cs, base, rows, columns, a, ar, ak, b, K, A2, T, form, b2, b2s):
 @compiled
 def scores(c, T, a, step, bt, K, rows):
     """C [T, T] = tril(A B^T), written up to the end of the register that holds the diagonal."""
-    for i in range(0, rows, ROWS):
-        for j in range(0, i + ROWS, 16):
+    for i in range(0, rows, TILE_ROWS):
+        for j in range(0, i + TILE_ROWS, 16):
             sums = add_product(zeros(), at(a, i * step), step, 1, at(bt, j), T, K)
             put(at(c, i * T + j), T, sums, 0)
-        for r in range(i, i + ROWS):
-            for j in range(r + 1, up(i + ROWS, 8)):
+        for r in range(i, i + TILE_ROWS):
+            for j in range(r + 1, up(i + TILE_ROWS, 8)):
                 write(c, r * T + j, ZERO)

@@ -24,8 +24,8 @@ from replication.attention.blocks.registers import (
     write,
 )
 from replication.attention.blocks.tile_rows import (
-    ROWS,
-    add_rows,
+    TILE_ROWS,
+    add_to_rows,
     positive_rows,
     store_rows,
     zeros_of,
@@ -139,7 +139,7 @@ def finish(c, x, y, bias, relu):
 @inlined
 def some_rows(sums, c, cs, x, xs, panel, bias, width, relu):
     """16 columns of as many rows as ``sums``, zeros, has."""
-    sums = add_rows(add_product(sums, x, xs, 1, panel, 16, width), bias, 0)
+    sums = add_to_rows(add_product(sums, x, xs, 1, panel, 16, width), bias, 0)
     store_rows(positive_rows(sums) if relu else sums, c, cs)
 
 
@@ -168,10 +168,10 @@ def one_row(c, x, panel, bias, width, panels, relu):
 @compiled
 def dense(c, x, panels, bias, rows, width, columns, relu):
     """C [rows, columns] = X [rows, width] W^T + bias; panels [columns / 16, width, 16] hold W."""
-    most, full = rows // ROWS * ROWS, rows // 4 * 4
+    most, full = rows // TILE_ROWS * TILE_ROWS, rows // 4 * 4
     for j in range(0, columns if full else 0, 16):
         panel, b = at(panels, j * width), at(bias, j)
-        for i in range(0, most, ROWS):
+        for i in range(0, most, TILE_ROWS):
             place, row = at(c, i * columns + j), at(x, i * width)
             some_rows(zeros(), place, columns, row, width, panel, b, width, relu)
         for i in range(most, full, 4):

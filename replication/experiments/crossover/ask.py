@@ -44,9 +44,10 @@ def run(options: Namespace) -> int:
     import pandas as pd
 
     from replication.experiments.crossover.limit import Limit, age_s
-    from replication.experiments.crossover.run import check_size
+    from replication.experiments.crossover.run import check_size, mend_for
 
     check_size(scaling)
+    mend_for(scaling)
     spent = age_s() if getattr(options, "is_command", False) else 0.0
     found = answer(scaling, Limit.of(options.seconds, spent))
     if options.json:

@@ -17,12 +17,14 @@ from replication import attention, measure
 from replication.experiments.crossover.question import GENERATION
 from replication.experiments.scaling.contenders import Group, contenders, kinds, obstacle
 from replication.experiments.scaling.numbers import SEED, THREAD, Scaling
+from replication.experiments.scaling.run import MEMORY_SHARE
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.store import Result
 
 TOKENS = 16
-"""Tokens that are written in one call, so that the clock has something to measure."""
+"""Tokens that are written in one call, so that the clock has something to measure: each of them
+the one after N, in the place of the last."""
 
 
 class Writer(NamedTuple):
@@ -43,12 +45,12 @@ def writer(name: str, group: Group, device: torch.device) -> Writer:
         again = partial(form.mechanism, *x, causal=True, **form.options)
         return Writer(again, 1, sum(one[:, :, :N].numel() * one.element_size() for one in x))
     q, k, v = torch.randn(3, *shape, group.head_dim, device=device, dtype=dtype)
-    kept = memory.begin(q, *shape, N + TOKENS, group.head_dim)
+    kept = memory.begin(q, *shape, N + 1, group.head_dim)
 
     def write() -> None:
-        for position in range(N, N + TOKENS):
-            memory.put(kept, position, k, v)
-            memory.look(kept, q, position + 1)
+        for _ in range(TOKENS):
+            memory.put(kept, N, k, v)
+            memory.look(kept, q, N + 1)
 
     return Writer(write, TOKENS, memory.nbytes(kept, N))
 
@@ -81,16 +83,34 @@ def _done(call: Callable[[], object], device: torch.device) -> None:
 
 def _writers(scaling: Scaling, groups: list[Group], device: torch.device) -> tuple[dict, dict]:
     """By contender and length; and why some are left out."""
-    ready, skipped, free = {}, {}, float(measure.free_bytes(device))
+    ready, skipped, free = {}, {}, MEMORY_SHARE * measure.free_bytes(device)
     for group, name in ((one, name) for one in groups for name in contenders(scaling, one)):
-        why = obstacle(name, group, free)
-        if attention.contenders()[name].mechanism.is_peer:
-            why = why or "somebody else's program, which is timed in whole layers alone"
-        if why:
+        if why := hindrance(name, group, free):
             skipped[name, group.N] = why
         else:
             ready[name, group.N] = writer(name, group, device)
+            free -= _bytes(group)
     return ready, skipped
+
+
+def hindrance(name: str, group: Group, free: float) -> str:
+    """Why a contender cannot write tokens; empty if it can."""
+    card = attention.contenders()[name].mechanism
+    if card.is_peer:
+        return "somebody else's program, which is timed in whole layers alone"
+    if card.memory is None:
+        return obstacle(name, group, free)
+    if why := card.unavailable(group.dtype):
+        return why
+    needed = _bytes(group)
+    too_large = f"memory: up to {needed / 1e9:.3g} GB needed, {free / 1e9:.3g} GB are free"
+    return too_large if needed > free else ""
+
+
+def _bytes(group: Group) -> int:
+    """Of a cache, or of a state if that is larger."""
+    D, each = group.head_dim, getattr(torch, group.dtype).itemsize
+    return group.batch * group.heads * each * D * max(3 * (group.N + 1), D + 1)
 
 
 def _frame(groups: list[Group], rows: pd.DataFrame, skipped: dict, ready: dict) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import psutil
 
 from replication import measure
-from replication.measure import halves
 from replication.measure.rounds import TooBusyError
 from replication.store import StoreError
 
@@ -54,7 +53,6 @@ class Limit(NamedTuple):
 
     def run(self, call: Callable, *arguments: Any) -> Any:
         """In a process of its own, which is ended when the time is over."""
-        halves.mend()
         try:
             with measure.processes(1) as pool:
                 return pool.submit(call, *arguments).result(max(0.0, self.end - time.time()))

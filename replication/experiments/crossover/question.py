@@ -70,5 +70,6 @@ def _with_batch(found: Scaling, options: Namespace) -> Scaling:
 
 
 def usual(scaling: Scaling) -> bool:
-    """Whether the mechanisms are those of the main question."""
-    return scaling.contenders == QUESTION["contenders"].value
+    """Whether it is the main question: its mechanisms, in whole layers."""
+    main = scaling.contenders == QUESTION["contenders"].value
+    return main and scaling.directions != (GENERATION,)

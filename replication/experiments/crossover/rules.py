@@ -7,7 +7,6 @@ import pandas as pd
 
 from replication.attention import contenders as cards
 from replication.attention import look_of
-from replication.attention.authors import ABSENT
 from replication.experiments.crossover.limit import cause
 from replication.experiments.crossover.question import usual
 from replication.experiments.crossover.run import CONTENDER, RIVALS, is_generation
@@ -120,22 +119,23 @@ def _main(crossovers: list[Measured], evidence: Evidence) -> str:
     labels, ours = words(), [x for x in crossovers if x.contender == CONTENDER]
     first, *others = (crossover.sentence(labels) for crossover in ours)
     found = ". It ".join([first, *(text.removeprefix(labels["linear"] + " ") for text in others)])
-    theirs = _by_authors(crossovers, measured="authors" in set(evidence.measured["contender"]))
-    return f"{found}. {_advice(ours[0])} {theirs}"
+    fused = [x for x in ours if (x.opponent, x.quantity) == (RIVALS[0], "time_ms")]
+    said = [*map(_advice, fused), _by_authors(crossovers, evidence)]
+    return f"{found}. {' '.join(said)}"
 
 
 def _each(crossovers: list[Measured]) -> str:
     return "; ".join(crossover.sentence(words()) for crossover in crossovers) + "."
 
 
-def _by_authors(crossovers: list[Measured], *, measured: bool) -> str:
+def _by_authors(crossovers: list[Measured], evidence: Evidence) -> str:
     times = [x for x in crossovers if x.contender == "authors" and x.quantity == "time_ms"]
-    if not times and measured:
+    if not times and "authors" in set(evidence.measured["contender"]):
         return "The time was too short to tell from where on the authors' kernel is faster."
     if not times:
-        return ABSENT.partition(",")[0] + ", so that only our kernel was asked."
-    texts = [x.sentence(words()) for x in times]
-    return f"{texts[0][0].upper()}{texts[0][1:]}; " + "; ".join(texts[1:]) + "."
+        return "Only our kernel could be asked."
+    text = "; ".join(x.sentence(words()) for x in times)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _mask(causal: bool) -> str:

@@ -15,11 +15,12 @@ from replication import attention, measure, store
 from replication.experiments.crossover import generation
 from replication.experiments.crossover.limit import Limit
 from replication.experiments.crossover.numbers import OWN, resolve
-from replication.experiments.crossover.question import GENERATION
+from replication.experiments.crossover.question import EXACT, GENERATION
 from replication.experiments.scaling import run as scaling_run
 from replication.experiments.scaling.contenders import contenders, kinds, layer_calls, obstacle
 from replication.experiments.scaling.numbers import Scaling
-from replication.experiments.scaling.run import Evidence, evidence, measure_run
+from replication.experiments.scaling.run import MEMORY_SHARE, Evidence, evidence, measure_run
+from replication.measure import halves
 from replication.store import Unit
 
 CONTENDER, RIVALS = "linear", ("softmax", "softmax-textbook")
@@ -68,6 +69,8 @@ def ensure(
 def ask_now(scaling: Scaling, folder: Path, limit: Limit | None = None) -> Evidence:
     """All runs anew, in the time that they have together; the last stay until all are there."""
     check_size(scaling)
+    check_contenders(scaling)
+    mend_for(scaling)
     every, limit = units_of(scaling), limit or Limit.of(scaling.seconds * scaling.runs)
     with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
         for i, unit in enumerate(every):
@@ -107,6 +110,30 @@ def check_size(scaling: Scaling) -> None:
                 f"{4 * values / 1e9:,.3g} GB for its inputs and a state; {free / 1e9:.3g} GB are "
                 "free. Choose shorter lengths, or fewer or smaller heads."
             )
+
+
+def check_contenders(scaling: Scaling) -> None:
+    """Refuse a comparison of which fewer than two can take part, or of one with itself."""
+    free, groups = measure.free_bytes(measure.pick_device(scaling.device)), kinds(scaling)[0]
+    why = generation.hindrance if is_generation(scaling) else obstacle
+    reasons = {name: [why(name, one, MEMORY_SHARE * free) for one in groups
+                      if name in contenders(scaling, one)]
+               for name in scaling.contenders}  # fmt: skip
+    able = [name for name, found in reasons.items() if not all(found)]
+    if len(able) < 2:
+        unable = "; ".join(f"{name}: {found[0]}" for name, found in reasons.items() if all(found))
+        raise ValueError(f"Fewer than two can be compared. Left out: {unable}. Name others.")
+    memories = [attention.contenders()[name].mechanism.memory for name in able]
+    twice = [name for name, memory in zip(able, memories, strict=True)
+             if memory is not None and memories.count(memory) > 1]  # fmt: skip
+    if is_generation(scaling) and twice:
+        raise ValueError(f"{' and '.join(twice)} write tokens by the same code. Name one of them.")
+
+
+def mend_for(scaling: Scaling) -> None:
+    """Processors that cannot do what they announce, in half types."""
+    if scaling.dtype not in EXACT:
+        halves.mend()
 
 
 def others(root: Path) -> list[Evidence]:
