@@ -97,6 +97,13 @@ def test_the_house_is_small():
     assert sum(path.read_text().count("\n") for path in SOURCES) <= MAX_PACKAGE
 
 
+def test_no_sound_of_the_corpus_is_committed():
+    """It has a licence of its own: who runs notebook 07 hears it."""
+    books = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "paper").glob("*.ipynb")]
+    assert books
+    assert not [book.name for book in books if "data:audio" in book.read_text()]
+
+
 # Experiments ------------------------------------------------------------------------------------
 
 
