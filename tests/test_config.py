@@ -97,6 +97,28 @@ def test_runs_have_names_of_their_own():
     assert len({run.name for run in runs}) == len(runs) == 2 * 4 * 3
 
 
+def test_numbers_of_one_length_hold_there_alone_unless_chosen_otherwise():
+    study = resolve("paper", "reference")
+    steps = {run.length: run.steps for run in study.runs()}
+    assert steps == {64: 2600, 128: 10_000}
+    assert {run.attention for run in study.runs() if run.length == 128} == {"softmax", "linear"}
+    listed = {row["name"]: row["this profile"] for row in study.deviations()}
+    assert listed["steps at N = 64"] == "2600"
+    chosen = resolve("paper", "reference", steps=5, attentions="lsh")
+    assert {(run.length, run.steps, run.attention) for run in chosen.runs()} == {
+        (64, 5, "lsh"), (128, 5, "lsh")
+    }  # fmt: skip
+    assert "steps at N = 64" not in {row["name"] for row in chosen.deviations()}
+
+
+@pytest.mark.parametrize(
+    "chosen", [{}, {"lengths": 64}, {"lengths": 128}, {"attentions": "lsh"}, {"seeds": 1}]
+)
+def test_runs_with_numbers_of_their_own_make_up_the_study_again(chosen):
+    runs = list(resolve("paper", "reference", **chosen).runs())
+    assert list(study_of(runs[::-1]).runs()) == runs
+
+
 def test_lsh_has_softmax_as_its_cross_attention_and_says_so():
     study = resolve("earlier", "smoke", attentions="lsh, linear", seeds=0, lengths=8)
     crossing = [mechanism(name).cross_attention or name for name in study.attentions]

@@ -216,6 +216,16 @@ def test_lengths_are_combined():
     assert combine([INCONCLUSIVE]) == INCONCLUSIVE
 
 
+def test_lengths_with_the_published_updates_alone_decide():
+    short = summary(near(0.002), near(0.002))
+    full = summary([BAD] * 3, near(0.002), length=64, updates=2 * UPDATES)
+    claim = claim_1(pd.concat([short, full]), 2 * UPDATES)
+    assert claim.outcome == NOT
+    assert [cell["length"] for cell in claim.values["lengths"]] == [32, 64]
+    assert "N = 32" not in claim.evidence
+    assert claim_1(short, 2 * UPDATES).outcome == SUPPORTED
+
+
 def test_the_claim_can_be_written_down_and_read():
     for linear in (near(0.002), near(0.002, 1), [BAD] * 3):
         claim = claim_1(summary(linear, near(0.002)), UPDATES)
@@ -415,3 +425,10 @@ def test_the_head_that_looks_where_it_should_is_found():
     assert (rows[rows.due].weight == 0.8).all()
     wide = rows.pivot(index="query", columns="key", values="weight")
     np.testing.assert_array_equal(wide, weights[1, 2, 4:])
+
+
+def test_a_length_at_which_lsh_was_not_trained_decides_nothing_about_it():
+    both = against_lsh(LINEAR, [0.5, 0.6, 0.55])
+    alone = against_lsh(LINEAR, [], length=64)
+    found = rules.ends_lower(evidence_of(pd.concat([both, alone])), setting="paper", opponent="lsh")
+    assert (found.outcome, list(found.values)) == (SUPPORTED, ["32"])

@@ -72,7 +72,7 @@ def tokens() -> Figure:
 
 
 FIGURES = {
-    "curves": lambda: convergence.curves(evaluations(), 300),
+    "curves": lambda: convergence.curves(evaluations(), {8: 300, 64: 100}),
     "lengths": lengths,
     "stability": stability,
     "growth": growth,

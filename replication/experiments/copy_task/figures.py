@@ -5,6 +5,7 @@ median; a mechanism differs from the others in colour, dash and marker, so also 
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -31,18 +32,20 @@ DUE = "#7f2704"
 # Curves ---------------------------------------------------------------------------------------
 
 
-def curves(evaluations: pd.DataFrame, drop_after: int | None = None) -> Figure:
+def curves(evaluations: pd.DataFrame, drops: Mapping[int, int] = MappingProxyType({})) -> Figure:
     """Loss on held-out data, on a log scale, after the paper's Figure 2; one panel a length.
 
-    The learning rate falls after ``drop_after`` updates, where a grey line is drawn.
+    By length, the learning rate falls after so many updates, where a grey line is drawn.
     """
     figure, panels = _losses(evaluations, height=3.0)
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-    for axes in panels.values():
-        if drop_after is not None and drop_after < evaluations.step.max():
-            axes.axvline(drop_after, color="0.6", lw=1, zorder=0)
-            axes.annotate("learning rate lowered", (drop_after, 1), (-3, -1), **place,
-                          ha="right", va="top", size=SMALL)  # fmt: skip
+    for length, axes in panels.items():
+        ends, drop = evaluations.step[evaluations.length == length].max(), drops.get(length)
+        if drop is not None and drop < ends:
+            axes.axvline(drop, color="0.6", lw=1, zorder=0)
+            late = drop > ends / 2
+            axes.annotate("learning rate lowered", (drop, 1), (-3 if late else 3, -1), **place,
+                          ha="right" if late else "left", va="top", size=SMALL)  # fmt: skip
     next(iter(panels.values())).legend(loc="lower left")
     return figure
 

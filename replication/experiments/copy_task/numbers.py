@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from replication.experiments import studies
-from replication.experiments.base import PROFILES, Origin, one_of
+from replication.experiments.base import PROFILES, Choice, Origin, one_of
 from replication.experiments.studies import because
 
 # What the rules count by, fixed before the runs that they judge; only what a spike is was set after
@@ -115,11 +115,13 @@ COMMON = {
 """What all profiles of a setting choose."""
 CHOICES = {
     ("paper", "reference"): {
-        **because(SPEED, lengths=(64,), steps=2600, batch_size=16, d_model=128, eval_batches=5),
-        **because(SETTLE, lr_drop_after=2100), **because(FRESH, dropout=0.0),
-        **because("a smaller model bears it, so that fewer steps are needed", lr=2e-3),
-        **because(HEADS, n_heads=4), **because(FOUR, d_ff=512), **because(QUARTER, lsh_chunk=16),
-        **because(EXACT, eval_every=50),
+        **because("128 as published; 64, where LSH too can be trained", lengths=(64, 128)),
+        **because("half the published width and a quarter of its batch, so that a run takes 40 "
+                  "minutes of one core instead of five hours", d_model=128, batch_size=16),
+        **because("fresh samples cannot be overfitted, and drawing it takes a third of a step",
+                  dropout=0.0),
+        **because(HEADS, n_heads=4), **because(FOUR, d_ff=512),
+        **because("1600 sequences in the last tenth of the updates", eval_batches=10),
     },
     ("paper", "quick"): {
         **because(SPEED, lengths=(32,), steps=1000, batch_size=32, d_model=64, n_layers=2,
@@ -154,6 +156,17 @@ CHOICES = {
     ),
 }  # fmt: skip
 """What each profile chooses beyond that. ``paper`` has the published sizes."""
+AT_LENGTHS = {
+    ("paper", "reference"): {
+        64: {
+            **because(SPEED, steps=2600, eval_batches=5), **because(SETTLE, lr_drop_after=2100),
+            **because("a smaller model bears it, so that fewer steps are needed", lr=2e-3),
+            **because(QUARTER, lsh_chunk=16), **because(EXACT, eval_every=50),
+        },
+        128: because("a run of LSH takes two and a half hours", attentions=("softmax", "linear")),
+    },
+}  # fmt: skip
+"""What holds at one length alone, as long as nobody chooses otherwise."""
 
 
 NOTES = {
@@ -238,10 +251,33 @@ class Study(Numbers, studies.Study):
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
         return f"{self.setting}-{self.profile}{changed.replace(', ', '+')[:80]}-{digest[:8]}"
 
+    def at(self, length: int) -> dict[str, Choice]:
+        """What holds at this length alone."""
+        here, chosen = AT_LENGTHS.get((self.setting, self.profile), {}), self.changes()
+        return {name: own for name, own in here.get(length, {}).items() if name not in chosen}
+
     def runs(self) -> Iterator[Run]:
         """Every attention, length and seed; those that are compared come one after another."""
-        for length, seed, attention in product(self.lengths, self.seeds, self.attentions):
-            yield self.one(Run, attention=attention, length=length, seed=seed)
+        for length, seed in product(self.lengths, self.seeds):
+            own = {name: choice.value for name, choice in self.at(length).items()}
+            for attention in own.pop("attentions", self.attentions):
+                yield self.one(Run, attention=attention, length=length, seed=seed, **own)
+
+    @property
+    def drops(self) -> dict[int, int]:
+        """By length, after how many updates the learning rate falls."""
+        return {run.length: run.lr_drop_after for run in self.runs()}
+
+    def deviations(self) -> list[dict[str, str]]:
+        """What holds at one length stands behind the rest."""
+        rows, (*_, here, why) = super().deviations(), ("name", *self.sources.titles, "reason")
+        for length in self.lengths:
+            for name, own in self.at(length).items():
+                said = map(studies.text, self.sources.origins[name])
+                sources = dict(zip(self.sources.titles, said, strict=False))
+                row = {"name": f"{name} at N = {length}"} | sources
+                rows.append(row | {here: studies.text(own.value), why: own.reason})
+        return rows
 
 
 STUDIES = {
@@ -279,8 +315,14 @@ def usable(study: Study) -> Study:
 
 
 def study_of(runs: Sequence[Run]) -> Study:
-    """The study that these runs make up."""
-    return studies.in_order(studies.gathered(Study, runs), ORDER)
+    """The study that these runs make up. Of numbers that hold at one length it has the others."""
+    kept = {
+        k + "s": tuple({getattr(run, k) for run in runs}) for k in ("attention", "length", "seed")
+    }
+    special = AT_LENGTHS.get((runs[0].setting, runs[0].profile), {})
+    own = {length: set(here) - {"attentions"} for length, here in special.items()}
+    common = [run for run in runs if not own.get(run.length)] or runs
+    return studies.in_order(studies.gathered(Study, common, **kept), ORDER)
 
 
 def check(study: Study) -> None:

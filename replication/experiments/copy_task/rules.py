@@ -203,8 +203,9 @@ def converges(evidence: Any, setting: str) -> Verdict:
     """Does linear attention converge stably, to the loss of softmax, at all lengths?"""
     if not (cells := _cells(evidence, setting)):
         return _not_run(setting)
-    sentences = " ".join(map(sentence, cells))
-    return Verdict(combine(cell["verdict"] for cell in cells), sentences, {"lengths": cells})
+    decisive = [one for one in cells if one["updates"] >= one["published_updates"]] or cells
+    sentences = " ".join(map(sentence, decisive))
+    return Verdict(combine(cell["verdict"] for cell in decisive), sentences, {"lengths": cells})
 
 
 def does_not_converge(evidence: Any, setting: str) -> Verdict:
@@ -221,11 +222,14 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
     if setting not in evidence.settings:
         return _not_run(setting)
     trained, answers, words, values = evidence.settings[setting], [], [], {}
-    for length, runs in trained.runs.groupby("length"):
+    against = trained.runs.length[trained.runs.attention == opponent]
+    for length, runs in trained.runs[trained.runs.length.isin(against)].groupby("length"):
         early = bool(runs.updates.max() < trained.study.published_updates)
         answer, text, values[str(length)] = _lower(differences(runs, opponent).difference, opponent)
         answers.append(_counts(answer, early))
         words.append(f"N = {length}: {text}")
+    if not words:
+        return Verdict(INCONCLUSIVE, f"No {opponent} was trained in setting {setting}.", {})
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)
 
 
