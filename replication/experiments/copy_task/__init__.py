@@ -45,4 +45,5 @@ EXPERIMENT = Experiment(
         ),
     ),
     check=check,
+    in_parts=True,
 )

@@ -38,8 +38,9 @@ ALPHA = 0.05
 FEWEST_SEEDS = 3
 """With two, a 90 % interval is 6.3 standard errors wide to either side, and shows nothing."""
 SPIKE_WINDOW, SPIKE_FACTOR, SPIKE_RISE = 50, 2.0, math.log(10) / 10
-"""A spike is a training loss that exceeds the median of the 50 before it twofold and by a tenth
-of log 10 nats: the factor sets aside noise at high losses, the rise noise at low ones."""
+"""In a spike the training loss exceeds the median of the 50 before it twofold and by a tenth of
+log 10 nats: the factor sets aside noise at high losses, the rise noise at low ones. Updates of
+this kind that follow one another are one spike."""
 MOST_SPIKES = 1.0
 """In 1000 updates. Runs that certainly have more are unstable, unless softmax has as many."""
 SHORTEST = {"paper": 8, "earlier": 4}

@@ -46,7 +46,8 @@ def summarise(
 
 
 def _ending(found: pd.DataFrame) -> dict:
-    last = found[found.step >= (1 - numbers.LAST) * found.step.max()].mean(numeric_only=True)
+    late = found.step > (1 - numbers.LAST) * found.step.max()
+    last = found[late | (found.step == found.step.max())].mean(numeric_only=True)
     learnt = found.step[found.token_accuracy >= LEARNT]
     return {
         "final_loss": last.eval_loss, "token_accuracy": last.token_accuracy,
@@ -65,11 +66,16 @@ def _way(steps: pd.DataFrame) -> dict:
 
 
 def spikes(losses: pd.Series) -> pd.Series:
-    """True where a spike begins. A loss that is not finite is one."""
+    """True where a spike begins."""
+    high = too_high(losses)
+    return high & ~high.shift(fill_value=False)
+
+
+def too_high(losses: pd.Series) -> pd.Series:
+    """True at every update of a spike. A loss that is not finite is one."""
     before = losses.rolling(numbers.SPIKE_WINDOW, min_periods=1).median().shift()
     limit = np.maximum(numbers.SPIKE_FACTOR * before, before + numbers.SPIKE_RISE)
-    high = (losses > limit) | ~np.isfinite(losses)
-    return high & ~high.shift(fill_value=False)
+    return (losses > limit) | ~np.isfinite(losses)
 
 
 # Over seeds -----------------------------------------------------------------------------------

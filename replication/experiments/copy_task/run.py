@@ -218,10 +218,10 @@ def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
     from replication.experiments.copy_task.rules import summarise
 
     study = study_of(list(kept))
-    ordered = {run: kept[run] for run in study.runs()}
+    ordered = {run: kept[run] for run in study.runs() if run in kept}
     steps, evaluations, failures = training.curves(ordered, WHICH, EVALUATION)
     runs = summarise(steps, evaluations, failures)
-    facts = kept[next(study.runs())].facts
+    facts = next(iter(ordered.values())).facts
     at = {run.attention: one.facts["commit"] for run, one in kept.items()}
     others = [f"{name}: {commit}" for name, commit in at.items() if commit != facts["commit"]]
     facts = facts | {"commit": facts["commit"] + (f" ({', '.join(others)})" if others else "")}
@@ -239,8 +239,10 @@ def costs(evidence: Evidence) -> list[dict]:
     forward and backward passes of P parameters over T tokens."""
     rows = []
     for setting, found in evidence.settings.items():
-        flops = 0.0
+        flops, there = 0.0, set(found.runs[WHICH].itertuples(index=False, name=None))
         for run in found.study.runs():
+            if tuple(getattr(run, name) for name in WHICH) not in there:
+                continue
             parameters = sum(p.numel() for p in new_model(run).parameters())
             flops += 6.0 * parameters * run.steps * run.batch_size * run.length
         part = f"copy task, {setting} setting ({len(found.runs)} runs)"

@@ -26,7 +26,7 @@ from replication.experiments.earlier.numbers import (
 from replication.stats import ask, brief, median_interval
 
 WORDS = ("explains", "contributes", "does not")
-OPEN = "open"
+MISLEADS, OPEN = "misleads", "open"
 LENGTHS = TABLE_1["N"]
 
 
@@ -65,14 +65,15 @@ def shares(found: pd.DataFrame, margin: float, learnt: float) -> pd.DataFrame:
 def convergence_verdicts(
     runs: pd.DataFrame, margin: float, explains: float, contributes: float, learnt: float
 ) -> dict[str, dict[str, Any]]:
-    """By suspect that was tried: its share, what it borrows, and the verdict by the larger."""
+    """By suspect that was tried: its share, the most it borrows, and the verdict."""
     found = shares(losses(runs), margin, learnt)
     verdicts = {}
     for name, mine in found.groupby("suspect"):
         share, borrowed = float(mine["share"].median()), float(mine.borrowed.max())
-        most = borrowed if isnan(share) and borrowed >= contributes else max(share, borrowed)
-        verdicts[name] = {"share": _known(share), "borrowed": borrowed,
-                          "verdict": verdict_of(most, explains, contributes)}  # fmt: skip
+        verdict = verdict_of(share, explains, contributes)
+        if borrowed >= contributes and verdict in (WORDS[-1], OPEN):
+            verdict = MISLEADS
+        verdicts[name] = {"share": _known(share), "borrowed": borrowed, "verdict": verdict}
     return {name: verdicts[name] for name in CONVERGENCE if name in verdicts}
 
 
@@ -84,16 +85,21 @@ def explains_convergence(
     every = found[(found.suspect == ALL) & found.theirs.notna()]
     if every.empty:
         return not_run("No model with all switches on was trained.")
-    near = abs(every.loss - every.theirs) <= margin
-    early = every.updates < PUBLISHED_UPDATES
+    base = found[found.suspect == NONE].set_index(["attention", "length"]).loss
+    ours = every.join(base.rename("ours"), on=["attention", "length"]).ours
+    asked = every[~(abs(every.theirs - ours) <= margin)]
+    near = abs(asked.loss - asked.theirs) <= margin
+    early = asked.updates < PUBLISHED_UPDATES
     answers = [True if yes else None if soon else False
                for yes, soon in zip(near, early, strict=True)]  # fmt: skip
     each = convergence_verdicts(evidence.runs, margin, explains, contributes, learnt)
     ends = "; ".join(f"{row.attention}, N = {row.length}: {row.loss:.2f} (theirs {row.theirs:.2f})"
                      for row in every.itertuples())  # fmt: skip
-    text = f"With all switches on, losses end at {ends}, in nats per token. "
+    text = (f"With all switches on, {sum(near)} of the {len(asked)} curves that end elsewhere with "
+            f"none end where theirs do: {ends}, in nats per token. ")  # fmt: skip
     text += _in_words(each, CONVERGENCE)
-    values = {"ends": every[["attention", "length", "loss", "theirs"]].to_dict("records")}
+    values = {"ends": every[["attention", "length", "loss", "theirs"]].to_dict("records"),
+              "asked": len(asked), "near": int(sum(near))}  # fmt: skip
     return Verdict(by_answers(answers), text, values | {"suspects": each})
 
 
@@ -227,11 +233,12 @@ def _known(value: float) -> float | None:
 
 
 def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
-    """Who explains, contributes, or does not."""
+    """Who explains, contributes, does not, or misleads."""
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(known[name].words)
-    said = [f"{word}: {', '.join(groups[word])}" for word in (*WORDS, OPEN) if word in groups]
+    said = [f"{word}: {', '.join(groups[word])}" for word in (*WORDS, MISLEADS, OPEN)
+            if word in groups]  # fmt: skip
     return f"Alone, by the rule, {'; '.join(said)}." if said else "No suspect was tried alone."
 
 
@@ -241,7 +248,7 @@ def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
     for name, one in convergence_verdicts(evidence.runs, **convergence).items():
         seen = "–" if one["share"] is None else f"{100 * one['share']:+.0f} % of the way"
         if one["borrowed"] >= convergence["contributes"]:
-            seen += f"; without help {100 * one['borrowed']:.0f} % of the symbols are lost"
+            seen += f"; without help up to {100 * one['borrowed']:.0f} % of the symbols are lost"
         rows.append((CONVERGENCE[name], "convergence", seen, one["verdict"]))
     if len(evidence.times):
         found = factors(evidence.times)

@@ -78,7 +78,7 @@ def fastest_an_epoch(evidence: Evidence, opponents: list[str], at: int) -> Verdi
              f"{_interval(row)}" for row in rows]  # fmt: skip
     first = fastest_from(found, opponents)
     since = f"from {first} frames on" if first else "at no length that was measured"
-    text = f"At {at} frames {'; '.join(parts)}. It is the fastest of the four {since}."
+    text = f"At {at} frames {'; '.join(parts)}. It is shown to be the fastest of the four {since}."
     return Verdict(by_answers(answers), text, {"ratios": found.to_dict("records"), "from": first})
 
 
@@ -100,9 +100,9 @@ def ratios(times: pd.DataFrame, direction: str) -> pd.DataFrame:
 
 
 def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
-    """The shortest measured length from which on every opponent takes longer; None if there is
-    none. By medians, so without an interval."""
-    slower = found[found.contender.isin(opponents)].groupby("N").ratio.min() > 1
+    """The shortest measured length from which on every opponent takes longer, by the interval;
+    None if there is none."""
+    slower = found[found.contender.isin(opponents)].groupby("N").low.min() > 1
     last = None
     for N in sorted(slower.index, reverse=True):
         if not slower[N]:
