@@ -102,9 +102,8 @@ def load(profile: str, folder: Path | None = None) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole or rules != {claim.id: claim.rule for claim in claims()}:
-        why = (
-            "were reached by other rules than paper/claims.yaml has now" if whole else "are damaged"
-        )
+        other = "were reached by other rules than paper/claims.yaml has now"
+        why = other if whole else "are damaged"
         raise store.StoreError(f"The verdicts in {path} {why}. Judge again with\n"
                                f"    replication render --profile {profile}")  # fmt: skip
     return found

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from replication import attention, experiments, measure, store
+from replication.attention.kernels import VARIABLE
 from replication.experiments.base import PROFILES
 from replication.measure import halves
 
@@ -105,11 +106,7 @@ def _kernel() -> str:
 
 def _compiled() -> str:
     """Whether it works here, tried; and what causal linear attention runs on by default."""
-    from replication.attention import available_kernel
-    from replication.attention.kernels import VARIABLE
-
-    found = available_kernel()
-    now = os.environ.get(VARIABLE, "auto")
+    found, now = attention.available_kernel(), os.environ.get(VARIABLE, "auto")
     return _if(found.kernel == "compiled", f"{found.reason}; {VARIABLE} is {now}")
 
 

@@ -196,12 +196,7 @@ def _lsh(Q, K, V, *, causal, rotations, chunk):
     return lsh_attention(Q, V, hashes, chunk, causal)
 
 
-REFERENCES = {
-    "softmax": _softmax,
-    "softmax-textbook": _softmax,
-    "linear": _linear,
-    "lsh": _lsh,
-}
+REFERENCES = {"softmax": _softmax, "softmax-textbook": _softmax, "linear": _linear, "lsh": _lsh}
 """By what the card of a mechanism names; (Q, K, V, causal) of one head."""
 
 

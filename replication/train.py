@@ -242,13 +242,9 @@ def clip_each(model: nn.Module, limit: float) -> Tensor:
     As the authors' RAdam does; the parts of a joint projection are clipped one by one, as if
     they were the separate ones of the authors' library.
     """
-    parts = [
-        part
-        for module in model.modules()
-        for parameter in module.parameters(recurse=False)
-        if parameter.grad is not None
-        for part in parameter.grad.chunk(getattr(module, "parts", 1))
-    ]
+    parts = [part for module in model.modules()
+             for parameter in module.parameters(recurse=False) if parameter.grad is not None
+             for part in parameter.grad.chunk(getattr(module, "parts", 1))]  # fmt: skip
     norms = torch.stack(torch._foreach_norm(parts))
     torch._foreach_mul_(parts, (limit / (norms + 1e-6)).clamp(max=1).unbind())
     return torch.linalg.vector_norm(norms)

@@ -15,9 +15,15 @@ def blocks(language: str) -> list[str]:
 def commands() -> list[str]:
     """Every line of every shell block, without its remark."""
     lines = (line for block in blocks("sh") for line in block.splitlines())
-    return [found for line in lines if (found := re.sub(r"\s+# .*", "", line).strip())]
+    return [found for line in lines if (found := re.sub(r"(^|\s+)# .*", "", line).strip())]
 
 
 def links() -> list[str]:
     """All links into the repository."""
-    return [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if "://" not in link]
+    found = re.findall(r"\]\(([^)]+)\)", TEXT)
+    return [link for link in found if "://" not in link and not link.startswith("#")]
+
+
+def anchors() -> set[str]:
+    """All links to its own headings."""
+    return set(re.findall(r"\]\(#([^)]+)\)", TEXT))

@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from replication.cli import main, parser
@@ -48,6 +50,50 @@ def test_every_mechanism_has_its_costs_or_a_reason(capsys):
     assert {one["MB"] > 0 for one in found["costs"]} == {True}
     assert list(found["left_out"]) == ["the authors' kernel"]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def repeats(contender, ms, undisturbed, disturbed=0):
+    """Rows as if measured, the disturbed ones ten times as long."""
+    clean = [True] * disturbed + [False] * undisturbed
+    return pd.DataFrame(
+        {"contender": contender, "N": 64, "run": 0, "round": range(len(clean)), "disturbed": clean,
+         "time_ms": [10 * ms if one else ms for one in clean], "status": "measured", "reason": "",
+         "peak_bytes": 1e6}
+    )  # fmt: skip
+
+
+def answered(monkeypatch, *rows):
+    """The answer, and the table that is printed, of rows that were measured before."""
+    ready = SimpleNamespace(run=lambda *_: (pd.concat(rows, ignore_index=True), "Measured."))
+    monkeypatch.setattr(Limit, "of", lambda *_: ready)
+    return ask.answer(asked("--length", "64"), ready)
+
+
+def test_a_long_call_has_a_time_and_a_factor_but_no_interval(monkeypatch, capsys):
+    """Above 200 ms three repeats are made: too few for an interval of five stretches."""
+    rows = repeats("linear", 5.0, 20), repeats("softmax-textbook", 300.0, 3, 1)
+    fast, slow = answered(monkeypatch, *rows)["costs"]
+    assert [fast[name] for name in ("ms", "from", "to")] == pytest.approx([5, 5, 5])
+    assert fast["times the fastest"] == 1
+    assert (slow["ms"], slow["from"], slow["to"]) == (300, None, None)
+    assert slow["times the fastest"] == pytest.approx(60)
+    for form, said in (["--json"], '"from": null'), ([], "–"):
+        assert main(["ask", "--length", "64", *form]) == 0
+        assert said in capsys.readouterr().out
+
+
+def test_all_calls_may_be_long(monkeypatch):
+    rows = repeats("linear", 250.0, 3), repeats("softmax", 500.0, 3)
+    found = answered(monkeypatch, *rows)["costs"]
+    assert [one["times the fastest"] for one in found] == [1, 2]
+
+
+def test_who_was_never_undisturbed_is_left_out_with_a_reason(monkeypatch):
+    found = answered(monkeypatch, repeats("linear", 5.0, 20), repeats("softmax", 9.0, 0, 4))
+    assert [one["attention"] for one in found["costs"]] == ["linear attention"]
+    assert found["left_out"] == {
+        "fused softmax": "load: other programs disturbed all of its 4 repeats"
+    }
 
 
 @pytest.mark.parametrize(

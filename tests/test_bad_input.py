@@ -3,7 +3,6 @@
 import json
 import os
 import time
-from itertools import chain
 
 import pytest
 
@@ -95,10 +94,8 @@ COMMANDS = [
     *(["bench", what, option, value] for what in ("attention", "training")
       for option in ("--rounds", "--threads") for value in COUNTS),
     *(["bench", what, "--out", value] for what in ("attention", "training") for value in FOLDERS),
-    *(["bench", what, "--device", value] for what in ("attention", "scaling")
-      for value in WORDS["device"]),
-    *(["bench", "scaling", "--add", value] for value in ("-1", "x", "", "1.5")),
-    *([command, "--profile", value] for command in ("report", "render", "bench scaling")
+    *(["bench", "attention", "--device", value] for value in WORDS["device"]),
+    *([command, "--profile", value] for command in ("report", "render")
       for value in WORDS["profile"]),
     *(["run", "03", "--profile", value] for value in WORDS["profile"]),
     *(["sweep", "03", "--executor", value] for value in ("", "nowhere", "../..")),
@@ -163,7 +160,7 @@ def test_a_bad_parameter_in_a_file_is_refused(book, refused, tmp_path):
 
 def test_a_bad_command_is_refused(refused):
     for words in COMMANDS:
-        refused(*chain(*(word.split(" ") if word == "bench scaling" else [word] for word in words)))
+        refused(*words)
 
 
 DEEP = "[" * 20_000

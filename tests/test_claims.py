@@ -183,6 +183,13 @@ def test_faster(id, cost, lengths, outcome):
     assert found.outcome == outcome
 
 
+def test_where_the_opponent_is_faster_that_is_said():
+    costs = {"linear": line, "softmax-textbook": lambda N: 1e-5 * N**2}
+    found = verdict("C3", scaling=timed(costs, (512, 2048, 4096), noise=0.03))
+    assert "it is the faster at N = 512" in found.evidence
+    assert "not shown" not in found.evidence
+
+
 def test_an_opponent_that_was_not_measured_is_inconclusive():
     found = verdict("C3", scaling=timed({"linear": line}))
     assert found.outcome == INCONCLUSIVE

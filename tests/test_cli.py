@@ -184,6 +184,15 @@ def test_parameters_are_read_as_papermill_reads_them(trial):
         assert ours[name].default == eval(one["default"])
 
 
+@pytest.mark.parametrize("line", ["a, b = 1, 2", "x = 2 * 3", "x: int", "x = y = 1", "x.y = 1"])
+def test_a_parameter_that_is_no_literal_is_told_with_its_line_and_notebook(trial, line, capsys):
+    write_notebook(trial, f"number: int = 1\n{line}", "1")
+    assert main(["run", str(trial)]) == 2
+    told = capsys.readouterr().err
+    assert "trial.ipynb: line 2 is no `name: kind = literal`" in told
+    assert "Traceback" not in told
+
+
 # One notebook -------------------------------------------------------------------------------
 
 

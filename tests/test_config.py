@@ -11,7 +11,8 @@ import yaml
 from replication.attention import mechanism
 from replication.experiments.base import PROFILES
 from replication.experiments.copy_task import EXPERIMENT, numbers
-from replication.experiments.copy_task.numbers import ORIGINS, STUDIES, Study, resolve, study_of
+from replication.experiments.copy_task.numbers import ORIGINS
+from replication.experiments.copy_task.studies import STUDIES, Study, resolve, study_of
 from replication.store import ROOT
 
 
@@ -169,6 +170,8 @@ def test_the_paper_profile_has_the_published_sizes():
         ({"own_sequence": ""}, "has 0 symbols"),
         ({"rows": "old"}, "rows='old' is unknown. Choose one of: auto, saved, fresh"),
         ({"workers": 0}, "workers=0 is too small"),
+        ({"workers": "300"}, "workers=300 is too large"),
+        ({"workers": "two"}, "workers='two' is not a whole number"),
         ({"setting": "paper, mine"}, "setting='mine' is unknown"),
         ({"steps": -1}, "steps=-1 is too small"),
     ],
@@ -183,11 +186,12 @@ def test_bad_parameters_of_the_notebook_are_refused_before_anything_is_trained(
 def test_good_parameters_of_the_notebook_name_the_studies():
     found = EXPERIMENT.check(profile="smoke", setting="earlier", own_sequence="1, 2", seeds=None)
     assert found == {"earlier": resolve("earlier", "smoke")}
+    assert EXPERIMENT.check(profile="smoke", setting="earlier", workers="3") == found
 
 
 def test_numbers_and_the_experiment_are_read_without_pytorch():
     """So help and errors about arguments come at once."""
-    code = "import sys; import replication.experiments.copy_task.numbers; print(*sys.modules)"
+    code = "import sys; import replication.experiments.copy_task.studies; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert "replication.experiments.copy_task" in loaded.split()
     assert not {"torch", "pandas", "matplotlib"} & set(loaded.split())

@@ -1,6 +1,7 @@
 """Where linear becomes cheaper for good, in words; and the interval of a median."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_an_interval_may_end_outside_of_what_was_measured():
     costs = {"linear": np.array([3, 2, 1.5, 0.97]), "softmax": np.ones(4)}
     found = measured_crossover(rows_of(costs, N[:4], noise=noise), "linear", "softmax")
     assert math.isinf(found.high)
+
+
+def test_a_crossing_at_the_shortest_length_that_noise_explains_is_told_as_such():
+    found = measured(LINEAR, SOFTMAX)
+    at = replace(found, at=2.1, low=0.0, high=2.4, shortest=2, crossings=1)
+    assert at.sentence().endswith(
+        "at every length measured above N = 2, where they cannot be told apart"
+    )
+    for other in (replace(at, low=2.05), replace(at, high=4.0), replace(at, at=0.0)):
+        assert other.edge == ""
 
 
 def test_memory_is_exact_and_has_no_interval():

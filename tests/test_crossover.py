@@ -1,6 +1,5 @@
 """``replication crossover``: one question in three runs, in the time given, or a refusal."""
 
-import argparse
 import json
 import re
 import time
@@ -14,14 +13,15 @@ import pytest
 
 from replication import measure, store
 from replication.cli import parser
-from replication.experiments.crossover import EXPERIMENT, rules, run
+from replication.experiments.crossover import rules, run
 from replication.experiments.crossover.numbers import OWN, asked, resolve
 from replication.experiments.crossover.question import question
-from replication.experiments.crossover.rules import QUANTITIES, answer, main_crossovers, together
+from replication.experiments.crossover.rules import answer, main_crossovers, together
 from replication.experiments.crossover.run import RIVALS
 from replication.experiments.scaling.contenders import kinds
 from replication.experiments.scaling.run import Evidence
 from replication.measure.rounds import TooBusyError
+from replication.stats import NOUNS
 from replication.store import StoreError
 
 MACHINE = {"processor": "Abacus 3", "threads": 1, "cores": 2, "load": [0.5], "device": "cpu"}
@@ -107,7 +107,7 @@ def test_json_has_no_infinity():
     assert (first["status"], first["at"]) == ("beyond", None)
     assert (second["status"], second["at"]) == ("crosses", pytest.approx(100, rel=0.01))
     asked_for = [(c["quantity"], c["opponent"]) for c in found["crossovers"]]
-    assert asked_for == [*product(QUANTITIES, RIVALS)]
+    assert asked_for == [*product(NOUNS, RIVALS)]
 
 
 def test_all_lengths_are_those_of_the_crossover_and_the_benchmark_s_beyond():
@@ -148,12 +148,8 @@ def test_a_mechanism_is_known_by_its_own_name_and_a_batch_holds_at_every_length(
 
 def typed(*words: str) -> int:
     """As the command, but errors come out."""
-    (command, _), parser = (
-        EXPERIMENT.commands,
-        argparse.ArgumentParser(prog="replication crossover"),
-    )
-    command.arguments(parser)
-    return command.run(parser.parse_args(words))
+    options = parser().parse_args(["crossover", *words])
+    return options.run(options)
 
 
 @pytest.fixture

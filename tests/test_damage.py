@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from replication import claims, doctor, store
-from replication.experiments.copy_task.numbers import resolve
 from replication.experiments.copy_task.run import new_training
+from replication.experiments.copy_task.studies import resolve
 from replication.train import CheckpointError, read_checkpoint
 
 ROWS = pd.DataFrame({"N": [1, 2, 3], "time_ms": [0.5, 0.25, 1.0]})

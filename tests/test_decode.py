@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 import torch
 
-from replication.experiments.copy_task.numbers import resolve
 from replication.experiments.copy_task.run import new_model, task_of, train_run
+from replication.experiments.copy_task.studies import resolve
 from replication.experiments.copy_task.task import TASKS, copy, copy_text, exact_match
 
 LENGTHS = {"paper": 8, "earlier": 4}

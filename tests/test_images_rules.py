@@ -131,6 +131,25 @@ def test_c10_compares_at_the_time_that_all_reached():
     assert found.values["mean"] == pytest.approx(-0.3)
 
 
+@pytest.mark.parametrize(("profile", "setting", "said"), [
+    ("reference", "mnist-14", "reduced models"), ("reference", "mnist-28", "reduced models"),
+    ("paper", "mnist-28", "published size")])  # fmt: skip
+def test_c7_says_whether_its_models_are_reduced(profile, setting, said):
+    one = trained({"softmax": (2.0, 1), "linear": (2.0, 1)}, 1, profile, setting)
+    found = judged(rules.on_par, {setting: one}, **C7)
+    assert f"Bits per dimension on MNIST, {said}: " in found.evidence
+
+
+@pytest.mark.parametrize(("profile", "setting", "said"), [
+    ("reference", "cifar10-16", "16 x 16, reduced model,"),
+    ("paper", "cifar10-32", "32 x 32, published size,")])  # fmt: skip
+def test_c10_says_whether_its_model_is_reduced(profile, setting, said):
+    one = trained({"softmax": (3.0, 2), "linear": (3.2, 1)}, 3, profile, setting)
+    found = judged(rules.lower_in_equal_time, {setting: one}, dataset="cifar10",
+                   opponent="softmax")  # fmt: skip
+    assert found.evidence.startswith(said)
+
+
 @pytest.mark.parametrize(("rule", "numbers"), [
     (rules.on_par, C7), (rules.draws_faster, C8), (rules.beats_cache, {"opponent": "softmax"}),
     (rules.lower_in_equal_time, {"dataset": "cifar10", "opponent": "softmax"})])  # fmt: skip

@@ -170,7 +170,7 @@ def test_bytes_are_exact_though_one_run_alone_has_counted_them():
         (lambda rows: stats.ratios(rows, "linear", "lsh-4"), "Measured are: linear"),
         (lambda rows: stats.measured_crossover(rows, "linear", "linear"), "with itself"),
         (lambda rows: stats.growth_exponent(rows, "linear", shortest=256), "at least 3 are"),
-        (lambda rows: stats.growth_exponent(rows, "linear", level=95.0), "level=95.0"),
+        (lambda rows: stats.ratios(rows, "linear", "softmax", level=95.0), "level=95.0"),
         (lambda rows: stats.location(rows.assign(causal=rows.N > 64)), r"mix causal .False, True"),
         (lambda rows: stats.measured_crossover(rows[rows.N < 64], "linear", "softmax"),
          "1 lengths have undisturbed repeats enough of both linear and softmax"),

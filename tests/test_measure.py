@@ -48,7 +48,7 @@ def test_contenders_take_turns_in_random_order_after_a_warm_up():
 
 def test_a_process_of_its_own_has_the_allocator_s_settings_and_its_threads():
     before = dict(os.environ)
-    with measure.processes(1, threads=1) as pool:
+    with measure.processes("1", threads=1) as pool:
         facts = pool.submit(measure.machine).result()
     assert facts["allocator"] == measure.ALLOCATOR
     assert facts["threads"] == 1

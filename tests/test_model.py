@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from replication.attention import mechanism, mechanisms, trained
-from replication.experiments.copy_task.numbers import ORDER, resolve
+from replication.experiments.copy_task.numbers import ORDER
 from replication.experiments.copy_task.run import new_model, task_of
+from replication.experiments.copy_task.studies import resolve
 from replication.experiments.copy_task.task import TASKS
 
 EXACT = ("softmax", "linear")

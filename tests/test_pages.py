@@ -112,11 +112,25 @@ def test_equations_of_a_page_keep_their_numbers():
     assert "(12)" in re.sub(r"(?s)<annotation.*?</annotation>", "", page)
 
 
+def test_code_on_a_page_is_as_it_stands():
+    code, output = "x = formula[form](n)", {"data": {"text/html": "<td>[a](b)</td>"}}
+    prose = ["# T\n", "[one](01_a.ipynb#x), `f[g](h)`, ``a`[g](h)``\n\n", "~~~\nf[g](i)\n~~~\n\n",
+             "one ` tick, [two](02_b.ipynb)"]  # fmt: skip
+    cell = {"cell_type": "code", "source": [code], "metadata": {}, "outputs": [output]}
+    book = {"cells": [{"cell_type": "markdown", "source": prose}, cell]}
+    page = re.sub(r"<(?!a|td)[^>]*>", "", pages.page_of(book, Path()).partition("</head>")[2])
+    for text in (code, "[a](b)", "f[g](h)", "a`[g](h)", "f[g](i)", 'href="01_a.html#x"',
+                 'href="02_b.html"'):  # fmt: skip
+        assert text in page
+
+
 def test_an_index_names_and_links_all_pages(tmp_path):
     (tmp_path / "01_a.html").write_text("<title>Sums &amp; more</title>")
     (tmp_path / "report.html").write_text("<title>The report</title>")
+    (tmp_path / "images.html").write_text("<title>Images</title>")
     (tmp_path / "report.pdf").touch()
     page = pages.write_index(tmp_path, "All of it").read_text()
     assert re.search(r'<a href="01_a.html">Sums\s+&amp;\s+more</a>', page)
     assert '<a href="report.pdf">PDF</a>' in page
+    assert '<a href="images.html">Images</a>' in page
     assert "index.html" not in pages.write_index(tmp_path, "All of it").read_text()

@@ -3,13 +3,18 @@
 import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from replication import store
 from replication.cli import main
+from replication.experiments.base import NOT_RUN, not_run
+from replication.experiments.speech import run as speech
 from replication.report import pool
+from replication.report.run import load_run
 
 REFERENCE = store.RESULTS / "reference"
 
@@ -52,8 +57,67 @@ def test_other_machines_may_differ_and_it_is_said(exported, tmp_path):
     run = pool.unpacked(exported, tmp_path)
     id, verdict = next(iter(run.verdicts.items()))
     theirs = run._replace(verdicts=run.verdicts | {id: verdict._replace(outcome="not supported")})
-    assert f"### {id}" in pool.report({"a": run, "b": theirs})
-    assert pool.report({"a": run, "b": theirs}).count("they differ") == 1
+    text = pool.report({"a": run, "b": theirs, "c": run})
+    (line,) = (line for line in text.splitlines() if "they differ" in line)
+    assert line.startswith(f"### {id} ")
+    assert line.endswith(f": they differ ({verdict.outcome}: a, c; not supported: b)")
+
+
+def test_who_did_not_run_a_claim_does_not_differ(exported, tmp_path):
+    run = pool.unpacked(exported, tmp_path)
+    id, verdict = next((id, one) for id, one in run.verdicts.items() if one.outcome != NOT_RUN)
+    theirs = run._replace(verdicts=run.verdicts | {id: not_run("Too long.")})
+    assert "they differ" not in pool.report({"a": theirs, "b": run})
+    assert (
+        f": {verdict.outcome}\n" in pool.report({"a": theirs, "b": run}).partition(f"### {id} ")[2]
+    )
+    none = run._replace(verdicts=dict.fromkeys(run.verdicts, not_run("Too long.")))
+    assert f": {NOT_RUN}\n" in pool.report({"a": none, "b": none})
+
+
+def other_device(exported: Path, to: Path) -> Path:
+    """The same file as a machine with CUDA exports it: other numbers, so other names."""
+    with zipfile.ZipFile(exported) as old, zipfile.ZipFile(to, "w") as new:
+        for name in old.namelist():
+            facts = json.loads(old.read(Path(name).with_suffix(".json").as_posix()))
+            content = old.read(name)
+            if "numbers" in facts:
+                numbers = json.loads(json.dumps(facts["numbers"]).replace('"cpu"', '"cuda"'))
+                unit = store.Unit(facts["experiment"], facts["unit"], "", numbers, (), None)
+                name = f"{unit.experiment}/{unit.id}{Path(name).suffix}"
+                if name.endswith(".json"):
+                    content = json.dumps(facts | {"numbers": numbers}).encode()
+            new.writestr(name, content)
+    return to
+
+
+def test_rows_of_another_device_are_judged_alike(exported, tmp_path):
+    ours = pool.unpacked(exported, tmp_path / "ours")
+    theirs = pool.unpacked(other_device(exported, tmp_path / "cuda.zip"), tmp_path / "theirs")
+    assert {name: len(kept) for name, kept in theirs.kept.items()} == {
+        name: len(kept) for name, kept in ours.kept.items()
+    }
+    assert {id: one.evidence for id, one in theirs.verdicts.items()} == {
+        id: one.evidence for id, one in ours.verdicts.items()
+    }
+
+
+def test_rows_of_a_corpus_that_is_not_here_are_judged(tmp_path, monkeypatch):
+    """Here all but Czech speech was run, there it was."""
+    facts = {"machine": {}, "corpus": {}, "utterances": {"train": 8}, "frames": 99, "failure": None,
+             "parameters": 9}  # fmt: skip
+    rows = pd.DataFrame({"step": [0, 1], "seconds": [None, 1.0], "eval_loss": 1.0,
+                         "error_rate": 0.5})  # fmt: skip
+    monkeypatch.setattr(store, "RESULTS", tmp_path / "results")
+    every = speech.units("smoke")
+    czech = next(unit for unit in every if unit.name.startswith("czech"))
+    other = next(unit for unit in every if unit.name.startswith("amount"))
+    for unit, folder in (czech, tmp_path / "theirs"), (other, None):
+        store.make(replace(unit, run=lambda _: store.Result(rows, facts)), folder)
+    assert czech.name not in [unit.name for unit in speech.units("smoke")]
+    found = load_run("smoke", tmp_path / "theirs")
+    assert [one.unit.name for one in found.kept["speech"]] == [czech.name]
+    assert czech.name not in [unit.name for unit in speech.units("smoke")]
 
 
 def cut(name: str, content: bytes):
@@ -70,6 +134,15 @@ def other_code(name: str, content: bytes):
     yield name, content
 
 
+def other_numbers(name: str, content: bytes):
+    """Of a version whose profile has other numbers."""
+    facts = json.loads(content) if name.startswith("decoding/run-0") and ".json" in name else {}
+    if facts:
+        facts["numbers"]["seconds"] += 1
+        content = json.dumps(facts).encode()
+    yield name.replace("decoding/run-0-", "decoding/run-0-x"), content
+
+
 def stranger(name: str, content: bytes):
     yield name, content
     if name == pool.MANIFEST:
@@ -79,8 +152,9 @@ def stranger(name: str, content: bytes):
 @pytest.mark.parametrize(
     ("change", "said"),
     [(cut, "is damaged"), (other_rules, "other rules"), (other_code, "is stale"),
-     (stranger, "neither rows nor provenance"), (lambda n, c: [], "no item named")],
-    ids=["cut", "rules", "code", "stranger", "empty"],
+     (other_numbers, "is of no unit of this version"), (stranger, "neither rows nor provenance"),
+     (lambda n, c: [], "no item named")],
+    ids=["cut", "rules", "code", "numbers", "stranger", "empty"],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_told_and_nothing_is_written(
     exported, tmp_path, capsys, change, said
@@ -100,6 +174,28 @@ def test_what_is_no_exported_file_is_refused(tmp_path, capsys, content):
     path.write_bytes(content)
     assert main(["pool", str(path), "--out", str(tmp_path / "pool.md")]) == 2
     assert "is no exported file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("places", "why"),
+    [((6, 65), "encrypted"), ((8, 67), "compression method"), ((49,), "while decompressing"),
+     ((29,), "it ends too early")],
+    ids=["encrypted", "packed in another way", "damaged", "cut"],
+)  # fmt: skip
+def test_a_damaged_or_encrypted_zip_is_refused_by_name(tmp_path, capsys, places, why):
+    """A bit is changed in the header of its file, in its directory, or between them."""
+    path = tmp_path / "bad.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(pool.MANIFEST, "x" * 999)
+    content = bytearray(path.read_bytes())
+    for place in places:
+        content[place] ^= 1
+    path.write_bytes(content)
+    assert main(["pool", str(path), "--out", str(tmp_path / "pool.md")]) == 2
+    said = capsys.readouterr().err
+    assert f"{path} is no exported file" in said
+    assert why in said
+    assert "Traceback" not in said
 
 
 def test_two_machines_need_two_names(exported, tmp_path, capsys):

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from readme_cases import ROOT, blocks, commands, links
+from readme_cases import ROOT, anchors, blocks, commands, links
 
 from replication import cli
 from replication.workflow import notebooks
@@ -52,6 +52,12 @@ def test_the_python_runs(block):
 @pytest.mark.parametrize("link", links())
 def test_links_lead_somewhere(link):
     assert (ROOT / Path(link)).exists()
+
+
+def test_anchors_are_headings():
+    headings = re.findall(r"^#+ (.+)$", TEXT, re.M)
+    slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+    assert anchors() <= slugs
 
 
 def test_every_room_is_in_the_tree_and_no_other():

@@ -28,13 +28,8 @@ from replication.workflow import notebooks
 REFERENCE = RESULTS / "reference"
 pytestmark = pytest.mark.skipif(not REFERENCE.exists(), reason="there is no reference run")
 DRAWN = ("image/png", "text/html", "text/markdown")
-UNITS = [
-    unit
-    for one in experiments.every().values()
-    if any(map(store.exists, units := one.units("reference")))
-    for unit in units
-    if store.exists(unit) or not one.in_parts
-]
+UNITS = [unit for one in experiments.every().values() for unit in one.units("reference")
+         if store.exists(unit)]  # fmt: skip
 """What the reference run holds, whole or in parts."""
 JUDGED = load_run("reference", current=False).verdicts if UNITS else {}
 OPEN = {one.experiment for one in claims.claims() if JUDGED[one.id].outcome == NOT_RUN}

@@ -27,8 +27,8 @@ from workflow_cases import (
 
 from replication import store, workflow
 from replication.cli import main
-from replication.experiments.copy_task.numbers import resolve
 from replication.experiments.copy_task.run import new_training
+from replication.experiments.copy_task.studies import resolve
 from replication.train import CheckpointError, read_checkpoint
 
 ROWS = pd.DataFrame({"x": range(3)})

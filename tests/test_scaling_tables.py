@@ -6,7 +6,6 @@ import pytest
 
 from replication.experiments.crossover.earlier import earlier_steps
 from replication.experiments.scaling import tables
-from replication.experiments.scaling.run import Evidence
 
 LENGTHS = (256, 512, 1024, 2048)
 
@@ -58,10 +57,15 @@ def test_ratios_are_taken_at_the_longest_length_of_both(table):
 
 
 def test_precise_is_what_is_known_to_a_tenth(table):
-    assert tables.precision(table).precise.all()
+    assert tables.precision(table).precise.agg(["sum", "size"]).tolist() == [7, 7]
     wide = table.assign(time_ms=table.time_ms * np.where(table.contender == "authors",
                                                          1 + 0.3 * table.run, 1))  # fmt: skip
     assert set(tables.precision(wide).query("~precise").contender) == {"authors"}
+
+
+def test_one_contender_has_no_ratio_and_so_none_that_is_not_precise(table):
+    alone = tables.precision(table[table.contender == "linear"])
+    assert (len(alone), alone.precise.sum(), len(alone[~alone.precise])) == (0, 0, 0)
 
 
 def test_what_was_disturbed_is_told(table):
@@ -92,9 +96,3 @@ def test_what_was_left_out_says_for_want_of_what(table):
     assert found.loc[("layer", "softmax", "memory"), "longest"] == 4096
     assert found.loc[("layer", "lsh-4", "not available"), "cells"] == 1
     assert len(found) == 2
-
-
-def test_the_summary_says_how_sure_it_is(table):
-    said = tables.summary(Evidence(table, {"measured_seconds": 12.0}))
-    assert "of 3 runs in 12 s" in said
-    assert "7 of 7 ratios to linear attention are known to ± 10%" in said

@@ -201,6 +201,16 @@ def test_what_leaves_nothing_to_compute_is_refused_in_words(experiment, changed,
         experiment.check(**GOOD[experiment.name] | changed)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"heads": "3"}, {"positions": "4"}, {"longest": "2"}, {"lengths": ["1", "2"]},
+     {"rank_lengths": ["1"]}, {"lsh": {"buckets": "4"}}],
+    ids=str,
+)  # fmt: skip
+def test_a_number_may_come_as_text(changed):
+    IMPLEMENTATIONS.check(**GOOD["implementations"] | changed)
+
+
 # bench attention ------------------------------------------------------------------------------
 
 

@@ -121,6 +121,14 @@ def test_a_figure_that_is_lost_or_changed_is_drawn_anew(tmp_path, form):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("notes", ["<<<<<<< HEAD", "[]", "3", '{"fig-x": {}}', '{"fig-x": null}'])
+def test_a_figure_whose_notes_are_damaged_is_drawn_anew(tmp_path, notes):
+    draw_if_need_be(tmp_path)
+    (tmp_path / show.DRAWN).write_text(notes)
+    assert draw_if_need_be(tmp_path)
+    assert not draw_if_need_be(tmp_path)
+
+
 def test_other_code_draws_anew(tmp_path, monkeypatch):
     draw_if_need_be(tmp_path)
     monkeypatch.setattr(show, "code_hash", lambda *_: "other")

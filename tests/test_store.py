@@ -79,6 +79,16 @@ def test_retired_units_are_made_anew_and_saved_ones_serve_until_then(tmp_path):
     assert RUNS == [8, 16, 8]
 
 
+def test_what_another_process_has_made_meanwhile_is_not_made_again(tmp_path):
+    """Both have planned it, the second gets the lock when the first is done."""
+    for _ in range(2):
+        store.make(unit(), tmp_path)
+    assert RUNS == [8]
+    store.retire([unit()], tmp_path)
+    store.make(unit(), tmp_path)
+    assert RUNS == [8, 8]
+
+
 def test_an_interrupted_unit_leaves_its_scratch_and_the_old_rows(tmp_path):
     store.ensure(unit(), tmp_path)
     before = unit().path(tmp_path).read_bytes()

@@ -30,9 +30,9 @@ for N, causal in ((1, False), (2, True), (65, False), (65, True)):
 print("compared")
 
 # trained
-from replication.experiments.copy_task import numbers, run
+from replication.experiments.copy_task import run, studies
 
-study = numbers.resolve("paper", "smoke", attentions="cosine", lengths="8", seeds="0", steps=3)
+study = studies.resolve("paper", "smoke", attentions="cosine", lengths="8", seeds="0", steps=3)
 (one,) = study.runs()
 outcome = run.train_run(one)
 assert len(outcome.rows) == 3 and not outcome.failure

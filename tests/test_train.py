@@ -19,7 +19,7 @@ import torch
 
 from replication import store
 from replication.attention import trained
-from replication.experiments.copy_task.numbers import ORDER, resolve
+from replication.experiments.copy_task.numbers import ORDER
 from replication.experiments.copy_task.run import (
     copies_unit,
     evidence,
@@ -32,6 +32,7 @@ from replication.experiments.copy_task.run import (
     units_of,
     views,
 )
+from replication.experiments.copy_task.studies import resolve
 from replication.train import CheckpointError, clip_each, read_checkpoint, train
 
 FORK = get_context("forkserver")
@@ -376,7 +377,7 @@ ALL = f"""
 import sys
 from pathlib import Path
 from replication import measure, store
-from replication.experiments.copy_task.numbers import resolve
+from replication.experiments.copy_task.studies import resolve
 from replication.experiments.copy_task.run import units_of
 if __name__ == "__main__":
     units = units_of([resolve("paper", "smoke", **{SMALL | KILLED | {"steps": 10**6}})])

@@ -7,16 +7,10 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from replication.attention.card import Contender, Look, Mechanism, Memory
-from replication.attention.feature_maps import (
-    FEATURE_MAPS,
-    FeatureMap,
-    elu_plus_one,
-    polynomial_2,
-    relu,
-)
+from replication.attention.card import Contender, Look, Mechanism
+from replication.attention.feature_maps import FEATURE_MAPS, elu_plus_one, polynomial_2, relu
 from replication.attention.frozen import FrozenLayers, FrozenStack, LayerWeights
-from replication.attention.kernels import Choice, available_kernel, choose_kernel
+from replication.attention.kernels import available_kernel, choose_kernel
 from replication.attention.linear import (
     State,
     linear_attention,

@@ -62,13 +62,9 @@ class Pass(NamedTuple):
 
 
 def choose_kernel(
-    Q: Tensor,
-    V: Tensor,
-    causal: bool,
-    feature_map: Callable,
-    kernel: str = "auto",
+    Q: Tensor, V: Tensor, causal: bool, feature_map: Callable, kernel: str = "auto",
     group: Group = CAUSAL,
-) -> Choice:
+) -> Choice:  # fmt: skip
     """The kernel that runs for these inputs, and why.
 
     ``kernel`` insists on one; "auto" leaves the choice to the environment variable
@@ -175,11 +171,8 @@ def _compile(group: Group) -> dict[str, Pass]:
     with _cache_folder() as folder:
         if folder is None or not any(folder.rglob(f"{last}.*.nbi")):
             kept = f"kept in {folder}" if folder else "for this process: no folder to keep it in"
-            print(
-                f"Compiling {group.title} for this processor, {kept} ...",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"Compiling {group.title} for this processor, {kept} ...", file=sys.stderr,
+                  flush=True)  # fmt: skip
         found = {}
         for module, name in makers:
             found |= getattr(import_module(module), name)(cache=folder is not None)

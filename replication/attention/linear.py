@@ -221,10 +221,7 @@ def _causal(Q, K, V, hidden, phi, state, return_state) -> tuple[Tensor, Tensor, 
 
 
 identity = FeatureMap(
-    "identity",
-    lambda D: D,
-    lambda x, out: out.copy_(x),
-    lambda x, phi, g, out: out.copy_(g),
+    "identity", lambda D: D, lambda x, out: out.copy_(x), lambda x, phi, g, out: out.copy_(g)
 )
 """Stands in where a callable was applied before."""
 

@@ -78,7 +78,7 @@ class Command(NamedTuple):
     """A command of ``replication`` that belongs to an experiment, such as ``crossover``."""
 
     name: str
-    """One word, or two where several belong together: "bench scaling"."""
+    """One word, or two where several belong together: "bench training"."""
     help: str
     arguments: Callable[[ArgumentParser], None]
     """Adds what it takes; imports nothing that is slow."""
@@ -105,10 +105,8 @@ class Experiment:
     """What profile smoke gives a notebook that takes no profile."""
     units: Callable[[str], "list[Unit]"] = lambda profile: []
     """Of a profile as it stands: what the report reads."""
-    in_parts: bool = False
-    """Its evidence may be of some units only, as where the others take hours or a download."""
     evidence: "Callable[[list[Kept]], Any]" = lambda kept: kept
-    """What the rules, figures and tables take, from the rows of those units."""
+    """What the rules, figures and tables take, from the rows of those units that are there."""
     rules: Mapping[str, Callable[..., Verdict]] = field(default_factory=dict)
     """(evidence, **numbers) -> Verdict, by the name that paper/claims.yaml gives as its test."""
     summary: "Callable[[list[Kept]], pd.DataFrame] | None" = None
@@ -270,8 +268,9 @@ def check_shared(
         import_module("replication.measure").pick_device(device)
     for name, (least, most) in LIMITS.items():
         if others.get(name) is not None:
-            at_least(name, tidy(name, others[name], 1), least)
-            at_most(name, others[name], most)
+            value = tidy(name, others[name], 1)
+            at_least(name, value, least)
+            at_most(name, value, most)
     for seed in () if seeds is None else tidy("seeds", seeds, (0,)):
         at_least("seeds", seed, 0)
         at_most("seeds", seed, SEEDS)

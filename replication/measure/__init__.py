@@ -51,7 +51,7 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 @contextmanager
-def processes(count: int = 1, threads: int | None = None) -> Iterator[ProcessPoolExecutor]:
+def processes(count: int | str = 1, threads: int | None = None) -> Iterator[ProcessPoolExecutor]:
     """Processes of their own, started with ``ALLOCATOR`` and ``PASSIVE``: a process takes such
     settings when it starts, and the kernel of a notebook is running already.
 
@@ -59,7 +59,7 @@ def processes(count: int = 1, threads: int | None = None) -> Iterator[ProcessPoo
     """
     before, start = set(active_children()), (os.getpid(), threads)
     with patch.dict(os.environ, ALLOCATOR | PASSIVE):
-        pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, start)
+        pool = ProcessPoolExecutor(int(count), get_context("spawn"), _begin, start)
         try:
             yield pool
         except BaseException:

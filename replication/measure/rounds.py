@@ -54,17 +54,10 @@ class Outcome(NamedTuple):
 
 
 def measure_rounds(
-    calls: Mapping[Cell, Callable[[], object]],
-    *,
-    budget_s: float,
-    repeats: int,
-    rng: np.random.Generator,
-    run: int = 0,
-    patience_s: float = PATIENCE_S,
-    kind: Kind = "thread",
-    believe: bool = False,
-    warm: bool = False,
-) -> Outcome:
+    calls: Mapping[Cell, Callable[[], object]], *, budget_s: float, repeats: int,
+    rng: np.random.Generator, run: int = 0, patience_s: float = PATIENCE_S, kind: Kind = "thread",
+    believe: bool = False, warm: bool = False,
+) -> Outcome:  # fmt: skip
     """All cells once a round; to be called inside ``clock.pinned`` if ``kind`` is thread.
 
     A cell rests after so many undisturbed ``repeats``, one of long calls after the fewest. The

@@ -15,8 +15,11 @@ from replication.store import write_whole
 from replication.workflow.notebooks import NOTEBOOKS
 
 HEADING = re.compile(r"^#+ +(.+)$", re.M)
-LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s]+)(?=\))")
-TAG = re.compile(r"\\tag\{(.+?)\}")
+MARKS = re.compile(
+    r"(?s)(```|~~~).*?\1|(`+)(?!`)(?:(?!\n\n).)+?(?<!`)\2(?!`)"
+    r"|(?<=\]\()(?!\w+:|#)(?P<link>[^)\s]+)(?=\))|\\tag\{(?P<tag>.+?)\}"
+)
+"""In Markdown: code, which stays as it is; a link to a file; the number of an equation."""
 FOLDED = ("source_hidden", "parameters")
 SHOWN = ("text/html", "image/png", "text/markdown", "text/plain")
 """The forms of an output, the best first."""
@@ -37,14 +40,22 @@ def page_of(book: dict, folder: Path) -> str:
         heading = (HEADING.findall(source) or [heading])[-1] if _is_prose(cell) else heading
         if not title and heading:
             title, source = heading, HEADING.sub("", source, count=1)
-        texts += [source] if _is_prose(cell) else [_code(cell, source)]
-        texts += [_output(output, heading) for output in cell.get("outputs", ())]
-    text = LINK.sub(lambda link: _target(link[1], folder), "\n\n".join(texts))
-    return pandoc.page(TAG.sub(r"\\qquad\\text{(\1)}", text), title or "Notebook")
+        texts += [_prose(source, folder) if _is_prose(cell) else _code(cell, source)]
+        texts += [_output(output, heading, folder) for output in cell.get("outputs", ())]
+    return pandoc.page("\n\n".join(texts), title or "Notebook")
 
 
 def _is_prose(cell: dict) -> bool:
     return cell["cell_type"] == "markdown"
+
+
+def _prose(text: str, folder: Path) -> str:
+    def mended(found: re.Match) -> str:
+        if found["link"]:
+            return _target(found["link"], folder)
+        return rf"\qquad\text{{({found['tag']})}}" if found["tag"] else found[0]
+
+    return MARKS.sub(mended, text)
 
 
 def _code(cell: dict, source: str) -> str:
@@ -58,13 +69,13 @@ def _code(cell: dict, source: str) -> str:
     return _raw("<details><summary>Code</summary>") + f"\n\n{text}\n\n" + _raw("</details>")
 
 
-def _output(output: dict, heading: str) -> str:
+def _output(output: dict, heading: str, folder: Path) -> str:
     """The best form of an output; a figure's alternative text names where it stands."""
     data = {kind: "".join(text) for kind, text in output.get("data", {}).items()
             if kind in SHOWN}  # fmt: skip
     kind = next((kind for kind in SHOWN if kind in data), "")
     if kind == "text/markdown":
-        return data[kind]
+        return _prose(data[kind], folder)
     if kind == "text/html":
         return _raw(f'<div class="wide">{data[kind]}</div>')
     if kind == "image/png":
@@ -91,12 +102,11 @@ def _target(link: str, folder: Path) -> str:
 
 def write_index(folder: Path, title: str) -> Path:
     """A page that names and links all others of the folder, and the report."""
-    lines = []
-    for page in sorted(folder.glob("[!i]*.html")):
+    path, lines = folder / "index.html", []
+    for page in sorted(set(folder.glob("*.html")) - {path}):
         found = re.search(r"<title>(.*?)</title>", page.read_text("utf-8"), re.S)
         beside = page.with_suffix(".pdf")
         also = f" ([PDF]({beside.name}))" if beside.exists() else ""
         lines.append(f"- [{html.unescape(found[1]) if found else page.stem}]({page.name}){also}")
-    path = folder / "index.html"
     write_whole(path, pandoc.page("\n".join(lines), title).encode())
     return path

@@ -55,9 +55,7 @@ def read(notebook: dict, folder: Path) -> Manuscript:
     works = facts.pop("bibliography", "references.bib")
     works = folder / works if (folder / works).exists() else PAPER / works
     shown = list(_outputs(notebook.cells))
-    problems = [
-        f"The notebook's metadata have no report.{x}" for x in sorted(REQUIRED - set(facts))
-    ]
+    problems = [f"The notebook's metadata have no report.{x}" for x in sorted(REQUIRED - {*facts})]
     problems += [f"The notebook's metadata have report.{name}. Known are {', '.join(sorted(KNOWN))}"
                  for name in sorted(set(facts) - KNOWN)]  # fmt: skip
     problems += [f"cell {i} {said}" for i, out in shown for said in _problems(out)]
@@ -225,9 +223,7 @@ def path() -> str:
     package = find_spec("pypandoc")
     found = package and shutil.which("pandoc", path=Path(package.origin).parent / "files")
     if not found:
-        raise StoreError(
-            "pypandoc_binary has lost its pandoc. Call make setup, which repairs .venv."
-        )
+        raise StoreError("pypandoc_binary has lost its pandoc. Call make setup: it repairs .venv.")
     return found
 
 

@@ -8,6 +8,7 @@ whose tables and hashes were both forged cannot be told from an honest one.
 import hashlib
 import json
 import zipfile
+import zlib
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 
 from replication import claims, experiments, store
-from replication.experiments.base import PROFILES
+from replication.experiments.base import NOT_RUN, PROFILES
 from replication.report.run import Run, load_run
 from replication.report.show import table_text
 from replication.store import StoreError
@@ -24,6 +25,8 @@ from replication.store import StoreError
 MANIFEST = "replication.json"
 MOST_BYTES = 500e6
 """Unpacked. A reference run has some 30 MB."""
+BAD = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zlib.error)
+"""What reading a zip raises beside its own error: cut, damaged, encrypted, of other content."""
 
 
 def rules() -> str:
@@ -67,8 +70,9 @@ def unpacked(file: Path, folder: Path) -> Run:
             _check(packed)
             manifest = dict(json.loads(packed.read(MANIFEST)))
             packed.extractall(folder)
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise StoreError(f"{file} is no exported file ({error}). Write one by\n"
+    except (*BAD, zipfile.BadZipFile) as error:
+        why = str(error) or "it ends too early"
+        raise StoreError(f"{file} is no exported file ({why}). Write one by\n"
                          "    replication export") from None  # fmt: skip
     if manifest.get("profile") not in PROFILES:
         raise StoreError(f"{file} is of the profile {manifest.get('profile')!r}, which is unknown.")
@@ -86,6 +90,10 @@ def unpacked(file: Path, folder: Path) -> Run:
         raise StoreError(f"{file} is refused: {what}. Export it again.") from None
     if not run.kept:
         raise StoreError(f"{file} holds no results of this version. Export it again.")
+    known = {one.unit.path(folder) for kept in run.kept.values() for one in kept}
+    for path in sorted(set(folder.rglob("*.csv")) - known):
+        what = f"{path.parent.name}/{path.name} is of no unit of this version"
+        raise StoreError(f"{file} is refused: {what}. Export it again.")
     return run
 
 
@@ -142,10 +150,18 @@ def report(runs: dict[str, Run]) -> str:
     parts = [TITLE, table_text(machines, "of machines"), "## Verdicts",
              table_text(side_by_side, "of verdicts"), "## What was seen"]  # fmt: skip
     for id, row in outcomes.iterrows():
-        verdict = "they differ" if row.nunique() > 1 else row.iloc[0]
-        parts.append(f"### {titles[id]}: {verdict}")
+        parts.append(f"### {titles[id]}: {_together(row)}")
         parts.append(_seen(id, runs))
     return "\n\n".join(parts) + "\n"
+
+
+def _together(outcomes: pd.Series) -> str:
+    """What all say who ran a claim, or who says what."""
+    ran = outcomes[outcomes != NOT_RUN]
+    if ran.nunique() < 2:
+        return next(iter(ran), NOT_RUN)
+    said = (f"{one}: {', '.join(ran.index[ran == one])}" for one in ran.unique())
+    return f"they differ ({'; '.join(said)})"
 
 
 def _seen(id: str, runs: dict[str, Run]) -> str:

@@ -36,9 +36,9 @@ def number(value: Real | None, digits: int = 2) -> str:
     return f"{value:.{max(0, digits - 1 - size)}f}".replace("-", MINUS)
 
 
-def times(value: Real | None, digits: int = 2) -> str:
+def times(value: Real | None) -> str:
     """A ratio: 6.2 ×."""
-    return f"{number(value, digits)}\N{NO-BREAK SPACE}×"
+    return f"{number(value)}\N{NO-BREAK SPACE}×"
 
 
 def whole(value: Real | None) -> str:
@@ -79,14 +79,14 @@ def small(count: int) -> str:
 
 def from_which(found: Any) -> str:
     """On which lengths a contender is cheaper by a Crossover, after "is faster than ..."."""
-    from replication.stats import brief
-
     if found.status == "below":
         sure = f" (95 % interval up to {whole(found.high)})" if found.high else ""
         return f"at every length measured, from N = {whole(found.shortest)} on{sure}"
+    if found.edge:
+        return found.edge
     if found.status == "beyond":
         return f"at most below N = {whole(found.longest)}, the longest length measured"
-    ends = brief(found).partition("(")[2].rstrip(")")
+    ends = found.brief().partition("(")[2].rstrip(")")
     why = f"95 % interval {ends}" if ends else "bytes are exact; between two lengths interpolated"
     return f"from N = {whole(found.at)} on ({why})"
 

@@ -1,7 +1,10 @@
 """One run of all experiments as the report takes it: rows, evidence, verdicts, and its tables."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
+from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +12,7 @@ import pandas as pd
 
 from replication import claims, experiments, store
 from replication.claims import Claim
-from replication.experiments.base import Verdict
+from replication.experiments.base import Experiment, Verdict
 from replication.report.prose import duration, number
 
 
@@ -35,18 +38,34 @@ class Run(NamedTuple):
 def load_run(profile: str, folder: Path | None = None, *, current: bool = True) -> Run:
     """The results of a profile in ``folder``, results/<profile> by default, and what they show.
 
-    Rows that are damaged or, if ``current``, of other code than the present are refused; so is an
-    experiment of which only some units are there, unless it can be told in parts.
+    Of every experiment the units that are there: others may take hours or a download. Rows that
+    are damaged or, if ``current``, of other code than the present are refused. A folder is judged
+    by what it holds, whatever lies in results/ and on whatever device it was made.
     """
-    folder, kept, evidence = folder or store.RESULTS / profile, {}, {}
+    kept, evidence = {}, {}
     for name, one in experiments.every().items():
-        units = one.units(profile)
+        units = copy_context().run(_as_made, one, profile, folder) if folder else one.units(profile)
         there = [unit for unit in units if store.exists(unit, folder)]
         if there:
-            units = there if one.in_parts else units
-            kept[name] = [store.load(unit, folder, current=current) for unit in units]
+            kept[name] = [store.load(unit, folder, current=current) for unit in there]
             evidence[name] = one.evidence(kept[name])
+    folder = folder or store.RESULTS / profile
     return Run(profile, folder, kept, evidence, claims.judge(claims.claims(), evidence))
+
+
+def _as_made(one: Experiment, profile: str, folder: Path) -> list[store.Unit]:
+    """The units of an experiment, of the device that made those in ``folder``; in a context of its
+    own, where nothing is looked for but there."""
+    store.FOLDER.set(folder)
+    facts = [store.provenance(path) for path in sorted((folder / one.name).glob("*.csv"))]
+    made = {_on_any_device(x.get("numbers")): x.get("numbers") for x in facts}
+    return [unit if store.exists(unit) else
+            replace(unit, numbers=made.get(_on_any_device(unit.numbers), unit.numbers))
+            for unit in one.units(profile)]  # fmt: skip
+
+
+def _on_any_device(numbers: Any) -> str:
+    return re.sub(r'"device": "[^"]*"', "", store.to_json(numbers).decode())
 
 
 # Tables of words ----------------------------------------------------------------------------------

@@ -109,11 +109,18 @@ def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
 
 def _kept(drawing: partial | Figure, id: str, folder: Path) -> float | None:
     """The width of a figure that need not be drawn again."""
+    found = _notes(folder).get(id)
+    return found["width_in"] if found and found["key"] == _key(drawing, id, folder) else None
+
+
+def _notes(folder: Path) -> dict[str, dict]:
+    """From what figures were drawn; none if they are damaged: what is not known is drawn again."""
     try:
-        found = json.loads((folder / DRAWN).read_text())[id]
-    except (OSError, ValueError, KeyError):
-        return None
-    return found["width_in"] if found["key"] == _key(drawing, id, folder) else None
+        found = json.loads((folder / DRAWN).read_text())
+        return {id: {"key": str(one["key"]), "width_in": float(one["width_in"])}
+                for id, one in found.items()}  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def _save(drawing: partial | Figure, id: str, folder: Path) -> float:
@@ -125,10 +132,10 @@ def _save(drawing: partial | Figure, id: str, folder: Path) -> float:
             fig.savefig(buffer, format=form, metadata=undated)
         write_whole(folder / f"{id}.{form}", buffer.getvalue())
     plt.close(fig)
-    width, notes = float(fig.get_size_inches()[0]), folder / DRAWN
+    width = float(fig.get_size_inches()[0])
     if key := _key(drawing, id, folder):
-        known = json.loads(notes.read_text()) if notes.exists() else {}
-        write_whole(notes, to_json(known | {id: {"key": key, "width_in": width}}))
+        notes = _notes(folder) | {id: {"key": key, "width_in": width}}
+        write_whole(folder / DRAWN, to_json(notes))
     return width
 
 

@@ -14,8 +14,6 @@ from replication.stats.intervals import (
     median_interval,
 )
 from replication.stats.levels import (
-    FEWEST_LENGTHS,
-    FEWEST_UNITS,
     NOUNS,
     TIME,
     Exponent,

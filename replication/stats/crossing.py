@@ -14,14 +14,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
 from replication.stats.intervals import LEVEL
-from replication.stats.levels import (
-    EXACT,
-    FEWEST_UNITS,
-    TIME,
-    TooFewError,
-    log_ratios,
-    over_units,
-)
+from replication.stats.levels import EXACT, FEWEST_UNITS, TIME, TooFewError, log_ratios, over_units
 
 PER_OCTAVE = 96
 """Points between N and 2 N at which ratios are looked at; between them a straight line."""
@@ -92,6 +85,15 @@ class Measured(Crossover):
     crossings: int
     """How often the ratio passes 1, in either direction."""
 
+    @property
+    def edge(self) -> str:
+        """What is said if the shortest length alone cannot tell the two apart; lengths double."""
+        if self.status != "crosses" or self.low != 0 or self.high >= 2 * self.shortest:
+            return ""
+        return (
+            f"at every length measured above N = {self.shortest}, where they cannot be told apart"
+        )
+
     def brief(self) -> str:
         """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""
         outside = f"<{self.shortest}", f">{self.longest}"
@@ -101,6 +103,8 @@ class Measured(Crossover):
 
     def sentence(self, labels: Labels = None) -> str:
         yes, no = self._words(labels)
+        if self.edge:
+            return f"{yes} {self.edge}"
         text = {
             "beyond": f"{no} at N = {self.longest}, the longest that both reached",
             "below": f"{yes} at every length measured, from N = {self.shortest} on",

@@ -11,15 +11,15 @@ from statsmodels.stats.weightstats import DescrStatsW
 LEVEL = 0.95
 
 
-def median_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, float, float]:
-    """The median, and the values that it lies between with this level whatever the noise.
+def median_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """The median, and the values that it lies between at 95 % whatever the noise.
 
     NaN where there are too few. How many values lie below the median is binomial. A bootstrap of
     few covers less: 87 to 93 % with 5 to 10 values.
     """
     ordered, n = np.sort(values), len(values)
-    tail = max(0, int(binom.ppf((1 - level) / 2, n, 0.5)) - 1)
-    ends = (ordered[tail], ordered[-1 - tail]) if 2 * 0.5**n <= 1 - level else (np.nan, np.nan)
+    tail = max(0, int(binom.ppf((1 - LEVEL) / 2, n, 0.5)) - 1)
+    ends = (ordered[tail], ordered[-1 - tail]) if 2 * 0.5**n <= 1 - LEVEL else (np.nan, np.nan)
     return float(np.median(values)), float(ends[0]), float(ends[1])
 
 
@@ -68,13 +68,11 @@ def mean_interval(values: ArrayLike, outside: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap(
-    values: ArrayLike, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> tuple[float, float]:
+def bootstrap(values: ArrayLike) -> tuple[float, float]:
     """Percentile interval of the median, values drawn with replacement; they may be infinite."""
-    values, rng = np.asarray(values, float), np.random.default_rng(seed)
-    draws = values[rng.integers(len(values), size=(resamples, len(values)))]
-    ends = [(1 - level) / 2, (1 + level) / 2]
+    values, rng = np.asarray(values, float), np.random.default_rng(0)
+    draws = values[rng.integers(len(values), size=(10_000, len(values)))]
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = np.quantile(np.median(draws, axis=1), ends, method="inverted_cdf")
     return float(low), float(high)
 

@@ -88,10 +88,10 @@ def _units(rows: pd.DataFrame) -> pd.Series:
     return rows["run"] * parts + cell.cumcount() * parts // cell.transform("size")
 
 
-def location(rows: pd.DataFrame, quantity: str = TIME, level: float = LEVEL) -> pd.DataFrame:
+def location(rows: pd.DataFrame, quantity: str = TIME) -> pd.DataFrame:
     """Cost of every cell: index (contender, N), columns value, low, high, units."""
     table = levels(rows, quantity).sort_index(axis=1)
-    return _frame(table.columns, over_units(table.to_numpy(), level, quantity))
+    return _frame(table.columns, over_units(table.to_numpy(), LEVEL, quantity))
 
 
 def ratios(
@@ -108,9 +108,8 @@ def _frame(index: pd.Index, found: tuple) -> pd.DataFrame:
 
 
 def growth_exponent(
-    rows: pd.DataFrame, contender: str, quantity: str = TIME, *, shortest: int = 1,
-    level: float = LEVEL,
-) -> Exponent:  # fmt: skip
+    rows: pd.DataFrame, contender: str, quantity: str = TIME, *, shortest: int = 1
+) -> Exponent:
     """The slope of log cost over log N at N >= shortest, in units that reached all of them."""
     logs = _of(levels(rows, quantity), contender).sort_index(axis=1).loc[:, shortest:]
     logs = _in_common(logs, quantity)
@@ -118,7 +117,7 @@ def growth_exponent(
     N = logs.columns.to_numpy(int)
     x = np.log(N) - np.log(N).mean()
     slopes = logs.to_numpy() @ x / (x @ x)
-    value, low, high, _ = map(float, over_units(slopes, level, quantity))
+    value, low, high, _ = map(float, over_units(slopes, LEVEL, quantity))
     mean = logs.to_numpy().mean(0)
     misfit = float(np.expm1(abs(mean - mean.mean() - value * x)).max())
     return Exponent(value, low, high, int(N[0]), int(N[-1]), len(N), misfit)
@@ -150,7 +149,7 @@ def _in_common(logs: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return found
 
 
-def over_units(values: np.ndarray, level: float = LEVEL, quantity: str = TIME) -> tuple:
+def over_units(values: np.ndarray, level: float, quantity: str) -> tuple:
     """[units, ...] -> mean, low and high of Student's interval, and how many units have a value.
 
     Of what is exact all three are its value; NaN where units are too few.

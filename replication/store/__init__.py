@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, as_completed
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 WAYS = ("auto", "saved", "fresh")
 """Rows to use: those that are current, else measured; any that are saved; none, all anew."""
+FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
+"""Where rows lie if no folder is named; None: in results/<profile>."""
 
 
 class Result(NamedTuple):
@@ -70,7 +73,8 @@ class Unit:
 
     def path(self, folder: Path | None = None) -> Path:
         """Its table; the provenance lies beside it with the suffix .json."""
-        return (folder or RESULTS / self.profile) / self.experiment / f"{self.id}.csv"
+        folder = folder or FOLDER.get() or RESULTS / self.profile
+        return folder / self.experiment / f"{self.id}.csv"
 
     def scratch(self, folder: Path | None = None) -> Path:
         """What survives an interruption, of the present code alone."""
@@ -216,9 +220,12 @@ def _in_turn(todo: list[Unit], folder: Path | None, pool: Executor | None) -> It
 
 
 def make(unit: Unit, folder: Path | None = None) -> None:
-    """Run a unit and write its rows; what was there before stays until these are whole."""
+    """Run a unit and write its rows, unless another process has done so since it was planned; what
+    was there before stays until these are whole."""
     path, scratch = unit.path(folder), unit.scratch(folder)
     with locked(path, f"{unit.experiment} {unit.name}"):
+        if is_current(unit, folder):
+            return
         started, begin = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
         result = unit.run(scratch)
         facts = {

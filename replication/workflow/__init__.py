@@ -74,9 +74,8 @@ def drop_lost(folder: Path, profile: str, *, fresh: bool = False) -> dict[str, s
         missing = sum(not store.is_current(unit) for unit in units)
         made = (".html", ".pdf" if job.name == "report" else ".ipynb")
         if anew or missing:
-            lost[job.name] = (
-                f"{missing} of {len(units)} units to be made" if units else "to be made anew"
-            )
+            told = f"{missing} of {len(units)} units to be made"
+            lost[job.name] = told if units else "to be made anew"
         elif not all((folder / f"{job.name}{kind}").exists() for kind in made):
             lost[job.name] = "not made yet"
         if job.name in lost:

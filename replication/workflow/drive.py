@@ -124,12 +124,12 @@ def alone(folder: Path) -> Iterator[None]:
             end_all(folder)
 
 
-def end_all(folder: Path, patience: float = 30) -> None:
+def end_all(folder: Path) -> None:
     """End every process here, and every job on the cluster, that was started for this folder.
 
     They write files whole or not at all, so they may be ended at any moment.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + 30
     while left := [*_processes(folder), *_jobs(folder)]:
         for command in left:
             subprocess.run(command, check=False, **QUIET)

@@ -126,8 +126,12 @@ def parameters(notebook: Path) -> dict[str, Parameter]:
         raise StoreError(f"The parameters cell of {notebook} is no Python: {error}.") from None
     for line in lines:
         if isinstance(line, (ast.Assign, ast.AnnAssign)):
-            name = line.targets[0].id if isinstance(line, ast.Assign) else line.target.id
-            default, kind = ast.literal_eval(line.value), getattr(line, "annotation", None)
+            try:
+                (name,) = (one.id for one in getattr(line, "targets", None) or [line.target])
+                default, kind = ast.literal_eval(line.value), getattr(line, "annotation", None)
+            except (AttributeError, TypeError, ValueError):
+                raise StoreError(f"The parameters cell of {notebook}: line {line.lineno} is no "
+                                 "`name: kind = literal`.") from None  # fmt: skip
             kind = re.match(r"\w*", ast.unparse(kind))[0] if kind else type(default).__name__
             rest = source.splitlines()[line.end_lineno - 1].encode()[line.end_col_offset :]
             found[name] = Parameter(name, kind, default, rest.decode().strip(" #"))

@@ -12,14 +12,14 @@ def check(
     **given: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The studies that the notebook's parameters ask for, if every one of these can be used."""
-    from replication.experiments.copy_task import checks, numbers
+    from replication.experiments.copy_task import studies
 
-    studies = [numbers.chosen(name.strip(), profile, given) for name in setting.split(",")]
-    for study in studies:
+    chosen = [studies.chosen(name.strip(), profile, given) for name in setting.split(",")]
+    for study in chosen:
         tokens = study.batch_size * study.lengths[-1]
         fits("lengths", study.lengths[-1], tokens * study.d_model * study.n_layers)
-        checks.fitted(own_sequence, study.setting, study.lengths[-1], study.symbols)
-    return {study.setting: numbers.usable(study) for study in studies}
+        studies.fitted(own_sequence, study.setting, study.lengths[-1], study.symbols)
+    return {study.setting: studies.usable(study) for study in chosen}
 
 
 EXPERIMENT = Experiment(
@@ -45,5 +45,4 @@ EXPERIMENT = Experiment(
         ),
     ),
     check=check,
-    in_parts=True,
 )

@@ -12,6 +12,8 @@ from replication.experiments.copy_task.numbers import (
     MARGIN,
 )
 
+ENDS = ("mean", "low", "high")
+
 
 def answers(cell: dict) -> list[bool | None]:
     return [cell[name] for name in ("converges", "reaches", "same_factor", "stable")]
@@ -107,17 +109,18 @@ def overview(evidence: Any, judged: Mapping[str, list[dict]]) -> pd.DataFrame:
 
 
 def _line(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
-    both, pair, letters = ("linear", "softmax"), cell["difference"], {True: "y", False: "n"}
+    pair, times, letters = cell["difference"], cell["factor"], {True: "y", False: "n"}
     loss = runs[runs.length == cell["length"]].groupby("attention").final_loss.median()
-    times = cell["factor"]
+    both = [name for name in ("linear", "softmax") if name in loss]
     ratio = times["mean"] and "{} ({} to {})".format(*map(fold, times.values()))
+    apart = pair["n"] > 1 and "{} ({} to {})".format(*map(nats, map(pair.get, ENDS)))
     return {
         "Setting": f"*{setting}*",
         "N": cell["length"],
         "≥ 99 %": ", ".join("{}/{}".format(*cell[f"{name}_learnt"]) for name in both),
         "Words (%)": ", ".join(f"{100 * cell['exact_match'][name]:.0f}" for name in both),
         "Final loss": ", ".join(f"{loss[name]:.1e}" for name in both),
-        "Difference (90 %)": f"{nats(pair['mean'])} ({nats(pair['low'])} to {nats(pair['high'])})",
+        "Difference (90 %)": apart or "–",
         "Ratio (90 %)": ratio or "–",
         "Spikes": ", ".join(f"{cell['spikes_per_1000'][name]:.1f}" for name in both),
         "a\u00a0b\u00a0c\u00a0d": "\u00a0".join(letters.get(one, "o") for one in answers(cell)),

@@ -15,8 +15,8 @@ from torch import nn
 from replication import measure, store, train
 from replication.attention import mechanism
 from replication.experiments import training
-from replication.experiments.copy_task.checks import fitted
-from replication.experiments.copy_task.numbers import ORIGINS, Run, Study, resolve, study_of
+from replication.experiments.copy_task.numbers import ORIGINS
+from replication.experiments.copy_task.studies import Run, Study, fitted, resolve, study_of
 from replication.experiments.copy_task.task import FORMS, TASKS, CopyTask, copy_text, exact_match
 from replication.experiments.studies import run_of
 from replication.model import DecoderOnly, EncoderDecoder, Sizes

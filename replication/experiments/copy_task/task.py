@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from replication.experiments.base import one_of
-from replication.experiments.copy_task.checks import check_words, word_of, word_sizes
+from replication.experiments.copy_task.studies import check_words, word_of, word_sizes
 from replication.train import hashed
 
 Stream = Literal["train", "evaluate"]

@@ -1,12 +1,10 @@
 """The crossover: from which N on linear attention is cheaper, in several runs (notebook 05)."""
 
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from functools import partial
 
-from replication.experiments.base import Command, Experiment, later, one_of
-from replication.experiments.scaling import add_machine, folder
-from replication.store import WAYS
-
-HERE = __name__
+from replication.experiments.base import Command, Experiment, folder, later
+from replication.experiments.scaling import add_machine, costs
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -19,7 +17,7 @@ def _arguments(parser: ArgumentParser) -> None:
         ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
         ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
         ("batch", int, "sequences at every length, in place of --tokens; default: by --tokens"),
-        ("out", str, "where rows and provenance go; default: results/own"),
+        ("out", folder, "where rows and provenance go; default: results/own"),
     ):
         parser.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument("--compare", nargs="+", metavar="NAME",
@@ -41,7 +39,7 @@ def _crossover(options: Namespace) -> int:
     from replication.store import RESULTS, writable
 
     scaling = question(options)
-    where = writable(folder(options.out, RESULTS / OWN))
+    where = writable(options.out or RESULTS / OWN)
     from replication.experiments.crossover.limit import Limit, age_s
     from replication.experiments.crossover.rules import answer
     from replication.experiments.crossover.run import ask_now
@@ -53,22 +51,15 @@ def _crossover(options: Namespace) -> int:
     return 0
 
 
-def _check(profile: str = "quick", rows: str = "auto", level: float = 0.95, **others) -> None:
+def _check(profile: str = "quick", level: float = 0.95, **others) -> None:
     from replication.experiments.crossover.numbers import resolve
     from replication.experiments.scaling.numbers import resolve as resolve_benchmark
 
-    one_of("rows", rows, WAYS)
     given = ("contenders", "lengths", "seconds", "device", "threads")
     resolve_benchmark(profile, **{name: others.get(name) for name in given})
     resolve(profile, device=others.get("device"), threads=others.get("threads"))
     if not 0 < level < 1:
         raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
-
-
-def _costs(evidence) -> list[dict]:
-    allowed = evidence.facts["numbers"]["seconds"] * evidence.runs
-    return [{"Part": f"the main crossover, {evidence.runs} runs", "Allowed": allowed,
-             "Measured": evidence.facts["measured_seconds"]}]  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -78,15 +69,14 @@ EXPERIMENT = Experiment(
     work="timing",
     needs=("scaling",),
     minutes={"smoke": 0.6, "quick": 0.9, "reference": 3.5},
-    units=later(f"{HERE}.run:units"),
-    in_parts=True,
+    units=later(f"{__name__}.run:units"),
     evidence=later("replication.experiments.scaling.run:evidence"),
-    costs=_costs,
+    costs=partial(costs, "the main crossover"),
     check=_check,
     commands=(
         Command("crossover", "from which length on linear attention pays on this machine",
                 _arguments, _crossover),
         Command("ask", "what a layer of this size costs here, by every attention",
-                later(f"{HERE}.ask:arguments"), later(f"{HERE}.ask:run")),
+                later(f"{__name__}.ask:arguments"), later(f"{__name__}.ask:run")),
     ),
 )  # fmt: skip

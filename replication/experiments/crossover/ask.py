@@ -3,6 +3,7 @@
 import json
 import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ def run(options: Namespace) -> int:
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))
         return 0
-    print(pd.DataFrame(found["costs"]).to_string(index=False, float_format="{:.3g}".format))
+    table = pd.DataFrame(found["costs"]).fillna(float("nan"))
+    print(table.to_string(index=False, float_format="{:.3g}".format, na_rep="–"))
     print(*(f"{name} is left out: {why}" for name, why in found["left_out"].items()), found["how"],
           sep="\n")  # fmt: skip
     return 0
@@ -77,22 +79,26 @@ def question(options: Namespace) -> Scaling:
 def answer(scaling: Scaling, limit: "Limit") -> dict[str, Any]:
     """The layer, the costs of every contender, the cheapest first, and who was left out, why."""
     from replication.experiments.scaling.contenders import kinds, words
-    from replication.stats import location, ratios
+    from replication.stats import location
+    from replication.stats.levels import typical
 
     groups = kinds(scaling)[0]
     rows, sentence = limit.run(_measured, scaling, limit, time.time())
     measured, called, costs = rows[rows.status == "measured"], words(), []
-    batch, times = groups[0].batch, location(measured)
-    for (name, N), cost_ms in times.sort_values("value").iterrows():
-        mine = measured[measured.contender == name]
-        by = ratios(measured, times.value.idxmin()[0], name).loc[N] if len(costs) else None
-        cost = {"attention": called[name], "ms": batch * cost_ms.value, "from": batch * cost_ms.low,
-                "to": batch * cost_ms.high, "MB": batch * mine.peak_bytes.max() / 1e6,
-                "times the fastest": 1.0 if by is None else by.value}  # fmt: skip
-        costs.append({key: _number(value) for key, value in cost.items()})
-    left = rows[rows.status == "skipped"].set_index("contender").reason
+    left = rows[rows.status == "skipped"].set_index("contender").reason.to_dict()
+    batch, found = groups[0].batch, location(measured).droplevel("N") * groups[0].batch
+    for name, mine in measured.groupby("contender"):
+        if (clean := mine.time_ms[~mine.disturbed.astype(bool)]).empty:
+            left[name] = f"load: other programs disturbed all of its {len(mine)} repeats"
+            continue
+        value, low, high, _ = found.loc[name]
+        value = batch * typical(clean) if value != value else value  # too few for an interval
+        low, high, MB = map(_number, (low, high, batch * mine.peak_bytes.max() / 1e6))
+        costs.append({"attention": called[name], "ms": value, "from": low, "to": high, "MB": MB})
+    costs.sort(key=itemgetter("ms"))
+    costs = [cost | {"times the fastest": cost["ms"] / costs[0]["ms"]} for cost in costs]
     return {"layer": groups[0]._asdict(), "costs": costs, "how": sentence,
-            "left_out": left.rename(called).to_dict()}  # fmt: skip
+            "left_out": {called[name]: why for name, why in left.items()}}  # fmt: skip
 
 
 def _measured(scaling: Scaling, limit: "Limit", begun: float) -> tuple["pd.DataFrame", str]:

@@ -12,17 +12,8 @@ from statsmodels.regression.linear_model import RegressionResultsWrapper as Fit
 
 from replication.experiments.crossover.numbers import EARLIER_STEPS, TABLE_1
 from replication.experiments.scaling.numbers import figure_1
-from replication.stats import (
-    LEVEL,
-    TIME,
-    Crossover,
-    Labels,
-    TooFewError,
-    ask,
-    location,
-    measured_crossover,
-    rounded,
-)
+from replication.stats import LEVEL, TIME, Crossover, Labels, TooFewError, ask, location, rounded
+from replication.stats.crossing import measured_crossover
 from replication.stats.levels import check_level
 
 Model = tuple[int, ...]
@@ -131,14 +122,10 @@ def forecasts(
 ) -> pd.DataFrame:
     """By opponent: what the earlier method predicts from its lengths, and what was measured."""
     full = {"powers": LINE_AND_PARABOLA, "level": level}
-    table = {
-        name: {
-            "predicted": ask(earlier_method, rows, contender, name, level=level),
-            "with b N": ask(earlier_method, rows, contender, name, **full),
-            "measured": ask(measured_crossover, rows, contender, name, level=level),
-        }
-        for name in opponents
-    }
+    table = {name: {"predicted": ask(earlier_method, rows, contender, name, level=level),
+                    "with b N": ask(earlier_method, rows, contender, name, **full),
+                    "measured": ask(measured_crossover, rows, contender, name, level=level)}
+             for name in opponents}  # fmt: skip
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("opponent").dropna(how="all")
 
 

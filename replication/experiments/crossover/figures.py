@@ -215,7 +215,7 @@ def comparable(sources: Iterable[pd.DataFrame], contender: str) -> pd.DataFrame:
     if rows.empty:
         raise ValueError(
             f"No contender was measured at two lengths together with {contender!r}, so there is "
-            "nothing to choose from. Measure more, by: replication bench scaling"
+            "nothing to choose from. Measure more, by: replication run scaling"
         )
     return rows.drop(columns="place").reset_index(drop=True)
 

@@ -15,9 +15,8 @@ from replication.experiments.scaling.numbers import Scaling
 from replication.experiments.scaling.run import Evidence
 from replication.experiments.scaling.tables import KERNELS, disturbed, left_out
 from replication.measure.rounds import TooBusyError
-from replication.stats import Measured, ask, brief, measured_crossover, rounded
+from replication.stats import NOUNS, Measured, ask, brief, measured_crossover, rounded
 
-QUANTITIES = {"time_ms": "time", "peak_bytes": "memory"}
 VERSION = 1
 """Of what ``answer`` returns; answer.schema.json describes it."""
 WORK = {"training": "training", "forward": "running", "generation": "writing tokens by"}
@@ -32,7 +31,7 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
     JSON has no infinity: a crossover's ``status`` says what a null stands for.
     """
     rows, machine = evidence.measured, evidence.facts["machine"]
-    asked = [(*pair, what) for what in QUANTITIES for pair in pairs(scaling, rows)]
+    asked = [(*pair, what) for what in NOUNS for pair in pairs(scaling, rows)]
     found = [x for one in asked if (x := ask(measured_crossover, rows, *one))]
     _check(scaling, found, evidence)
     found = [x for x in found if not _is_cut(x, evidence)]
@@ -182,22 +181,20 @@ def main_crossovers(rows: pd.DataFrame, kernel: str = CONTENDER) -> dict[str, di
     return {
         what: {name: x for name in RIVALS[::-1]
                if (x := ask(measured_crossover, rows, kernel, name, what))}
-        for what in QUANTITIES
+        for what in NOUNS
     }  # fmt: skip
 
 
 def overview(rows: pd.DataFrame, benchmark: Evidence) -> pd.DataFrame:
     """One row a setting, kernel and opponent; ``rows`` has those of training a causal layer."""
-    others = benchmark.measured
-    others = others[
-        (others.subject == "layer") & ~((others.direction == "training") & others.causal)
-    ]
-    parts = {("training", True): rows} | dict(iter(others.groupby(["direction", "causal"])))
+    rest = benchmark.measured
+    rest = rest[(rest.subject == "layer") & ~((rest.direction == "training") & rest.causal)]
+    parts = {("training", True): rows} | dict(iter(rest.groupby(["direction", "causal"])))
     return pd.DataFrame(
         {"Setting": f"{direction}, {_mask(causal)}",
          "Kernel": KERNELS[kernel], "Against": look_of(opponent).words}
         | {f"Less {title} from": brief(ask(measured_crossover, own, kernel, opponent, quantity))
-           for quantity, title in QUANTITIES.items()}
+           for quantity, title in NOUNS.items()}
         for (direction, causal), own in parts.items()
         for kernel in KERNELS
         for opponent in RIVALS[::-1]

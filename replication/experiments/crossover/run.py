@@ -50,13 +50,8 @@ def is_generation(scaling: Scaling) -> bool:
 def _generated(scaling: Scaling) -> list[Unit]:
     cards = [attention.contenders()[name].mechanism for name in scaling.contenders]
     code = (generation.measure_run, *(step for card in cards for step in card.code()))
-    own = asdict(scaling)
-    del own["runs"]
-    return [
-        OwnUnit("crossover", f"run-{i}", scaling.profile, own | {"run": i}, code,
-                partial(generation.measure_run, scaling, i, scaling.seconds))
-        for i in range(scaling.runs)
-    ]  # fmt: skip
+    return scaling_run.runs_of("crossover", asdict(scaling), code, lambda i: partial(
+        generation.measure_run, scaling, i, scaling.seconds), OwnUnit)  # fmt: skip
 
 
 def ensure(

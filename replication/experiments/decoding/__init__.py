@@ -8,7 +8,6 @@ EXPERIMENT = Experiment(
     notebook="04_scaling_benchmarks",
     work="timing",
     units=later(f"{__name__}.run:units"),
-    in_parts=True,
     evidence=later(f"{__name__}.run:evidence"),
     rules={"constant_cost": later(f"{__name__}.run:constant_cost")},
 )

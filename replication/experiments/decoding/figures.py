@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from replication import attention
 from replication.experiments.decoding.run import AGAIN
 from replication.stats import location
-from replication.style import WIDTH, legend, log_ticks
+from replication.style import WIDTH, legend, line, log_ticks
 
 KINDS = {"state": "as an RNN", "cache": "with a cache"}
 
@@ -41,5 +41,4 @@ def _look(name: str) -> dict:
     if name.endswith(AGAIN):
         how, textbook = "all computed again", f"{card.name}-textbook"
         look = attention.look_of(textbook if textbook in attention.mechanisms() else card.name)
-    return {"color": look.colour, "ls": look.dash, "marker": look.marker,
-            "label": f"{card.name}, {how}"}  # fmt: skip
+    return line(look) | {"label": f"{card.name}, {how}"}

@@ -19,7 +19,7 @@ from torch import Tensor
 from replication import attention, measure
 from replication.experiments.base import INCONCLUSIVE, Verdict, by_answers, one_of, within
 from replication.experiments.scaling.numbers import SEED
-from replication.experiments.scaling.run import Evidence, ensure_runs, evidence
+from replication.experiments.scaling.run import Evidence, ensure_runs, evidence, runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.model import Layer, Sizes
@@ -67,17 +67,11 @@ def units(profile: str) -> list[Unit]:
 
 
 def units_of(decoding: Decoding) -> list[Unit]:
-    """All runs. How many there are is no property of one."""
     cards = [attention.mechanism(name.removesuffix(AGAIN)) for name in decoding.contenders]
     memories = [card.memory for card in cards]
     steps = [step for m in memories for step in (m.begin, m.put, m.look, m.nbytes)]
     code, own = (measure_run, *(card.attend for card in cards), *steps), decoding._asdict()
-    del own["runs"]
-    return [
-        Unit("decoding", f"run-{i}", decoding.profile, own | {"run": i}, code,
-             partial(measure_run, decoding, i))
-        for i in range(decoding.runs)
-    ]  # fmt: skip
+    return runs_of("decoding", own, code, lambda i: partial(measure_run, decoding, i))
 
 
 def ensure(

@@ -16,5 +16,4 @@ EXPERIMENT = Experiment(
     summary=later(f"{__name__}.run:summary"),
     costs=later(f"{__name__}.run:costs"),
     check=later(f"{__name__}.numbers:check"),
-    in_parts=True,
 )

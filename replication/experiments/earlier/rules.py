@@ -83,6 +83,7 @@ def explains_convergence(
     """E3: with all switches on, do losses end where theirs end?"""
     found = losses(evidence.runs)
     every = found[(found.suspect == ALL) & found.theirs.notna()]
+    every = every.sort_values(["length", "attention"], ascending=[True, False])
     if every.empty:
         return not_run("No model with all switches on was trained.")
     base = found[found.suspect == NONE].set_index(["attention", "length"]).loss
@@ -237,9 +238,10 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(known[name].words)
-    said = [f"{word}: {', '.join(groups[word])}" for word in (*WORDS, MISLEADS, OPEN)
-            if word in groups]  # fmt: skip
-    return f"Alone, by the rule, {'; '.join(said)}." if said else "No suspect was tried alone."
+    called = {WORDS[-1]: "does not explain"}
+    said = [f"{called.get(word, word)} ({', '.join(groups[word])})"
+            for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
+    return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
 
 
 def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:

@@ -74,9 +74,8 @@ def _unit(run: Run) -> Unit:
 def _made(run: Run, scratch: Path) -> Result:
     outcome = train_run(run, scratch)
     rows = pd.DataFrame(outcome.evaluations)
-    rows.loc[rows.index[-1], ["free_symbols", "free_words"]] = free_running(
-        outcome.model, task_of(run)
-    )
+    written = free_running(outcome.model, task_of(run))
+    rows.loc[rows.index[-1], ["free_symbols", "free_words"]] = written
     spent = sum(row["seconds"] for row in outcome.rows)
     facts = {"machine": measure.machine(torch.device(run.device)), "failure": outcome.failure}
     facts |= {"parameters": sum(p.numel() for p in outcome.model.parameters()), "updates": spent}

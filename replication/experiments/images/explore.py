@@ -59,8 +59,7 @@ def _widget(model: Any, task: ImageTask, first: bytes, temperature: float) -> An
     seeds = iter(range(1, 10**9))
 
     def redraw(_: Any) -> None:
-        seen = finish(model, task, digit.value, share.value, heat.value, next(seeds))
-        for values in seen:
+        for values in finish(model, task, digit.value, share.value, heat.value, next(seeds)):
             image.value = shown(task, values, share.value)
 
     for control in (digit, share, heat):

@@ -138,9 +138,11 @@ def throughput(timed: Mapping[str, Any]) -> Figure:
             mine, one = rows[rows.contender == name], look(name)
             axes.plot([i] * len(mine), mine.images_per_second, one.marker, color=one.colour, ms=6,
                       label="here, one thread, by batch" if not i else None)  # fmt: skip
-            for _, row in mine.iterrows():
-                axes.annotate(f" {row.batch:.0f}", (i, row.images_per_second), size=SMALL - 1.5,
-                              va="center", textcoords="offset points", xytext=(3, 0))  # fmt: skip
+            ends = mine.sort_values("batch").iloc[[0, -1][len(mine) == 1 :]]
+            for row, side in zip(ends.itertuples(), ("right", "left")[-len(ends) :], strict=True):
+                axes.annotate(f"{row.batch:.0f}", (i, row.images_per_second), size=SMALL, ha=side,
+                              va="center", textcoords="offset points",
+                              xytext=(6 if side == "left" else -6, 0))  # fmt: skip
             if name in PAPER[dataset]:
                 axes.plot(i, PAPER[dataset][name].images_per_second, "_", color="0.2", ms=14, mew=2,
                           label="paper, GPU" if not i else None)  # fmt: skip

@@ -20,14 +20,9 @@ Step = Callable[[Int[Tensor, " B"], int], Float[Tensor, "B P"]]
 
 
 def generate(
-    model: nn.Module,
-    prompt: Int[Tensor, "B n"] | UInt8[Tensor, "B n"],
-    temperature: float = 1.0,
-    seed: int = 0,
-    *,
-    form: str = "auto",
-    length: int | None = None,
-) -> UInt8[Tensor, "B L"]:
+    model: nn.Module, prompt: Int[Tensor, "B n"] | UInt8[Tensor, "B n"], temperature: float = 1.0,
+    seed: int = 0, *, form: str = "auto", length: int | None = None,
+) -> UInt8[Tensor, "B L"]:  # fmt: skip
     """The images that begin with ``prompt``, at least one byte of each, as sequences.
 
     ``form`` is "memory", one byte a step; "full", a forward pass a byte; or "auto": with a memory
@@ -39,14 +34,9 @@ def generate(
 
 
 def drawing(
-    model: nn.Module,
-    prompt: Tensor,
-    temperature: float = 1.0,
-    seed: int = 0,
-    *,
-    form: str = "auto",
-    length: int | None = None,
-) -> Iterator[UInt8[Tensor, "B L"]]:
+    model: nn.Module, prompt: Tensor, temperature: float = 1.0, seed: int = 0, *,
+    form: str = "auto", length: int | None = None,
+) -> Iterator[UInt8[Tensor, "B L"]]:  # fmt: skip
     """The same, to be watched: the image after every byte, zero where nothing is drawn yet."""
     length = model.sizes.length + 1 if length is None else length
     _check(model, prompt, temperature, form, length)

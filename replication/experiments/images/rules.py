@@ -165,12 +165,20 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
                      for one in found)  # fmt: skip
     less = "" if n >= FEWEST_SEEDS else f", fewer than {FEWEST_SEEDS}, so nothing is decided"
     size = f"{trained.study.side} x {trained.study.side}"
-    text = f"Bits per dimension on {TITLES[dataset]}, reduced models: {seen}. " \
+    whole = "reduced models" if any(is_reduced(one.study) for one in found) else "published size"
+    text = f"Bits per dimension on {TITLES[dataset]}, {whole}: {seen}. " \
            f"{n} seed{'s' * (n > 1)} at {size}{less}"  # fmt: skip
     if n >= 2:
         text += f"; linear is {_percent(pair.mean)} from softmax (90 % interval " \
                 f"{_percent(pair.low)} to {_percent(pair.high)}, margin {margin:.0%})"  # fmt: skip
     return Verdict(by_answers(list(answers.values())), text + ".", values)
+
+
+def is_reduced(study: Any) -> bool:
+    """Whether images or model are smaller than published."""
+    published = {name: study.sources.origins[name].published for name in ("d_model", "n_layers")}
+    published["side"] = SIDES[study.dataset]
+    return any(getattr(study, name) < size for name, size in published.items())
 
 
 def sizes_in_words(evidence: Any) -> str:
@@ -258,8 +266,9 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
         low, high = mean_interval(values, ALPHA)
         ends = f" (95 % interval {_signed(low)} to {_signed(high)})"
     text = (
-        f"{side} x {side}, reduced model, after {times.seconds.mean():,.0f} s of updates: linear "
-        f"minus {opponent} is {_signed(mean)} bits per dimension{ends}, {len(values)} seeds."
+        f"{side} x {side}, {'reduced model' if is_reduced(trained.study) else 'published size'}, "
+        f"after {times.seconds.mean():,.0f} s of updates: linear minus {opponent} is "
+        f"{_signed(mean)} bits per dimension{ends}, {len(values)} seeds."
     )
     numbers = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
     return Verdict(by_answers([answer]), text, numbers)

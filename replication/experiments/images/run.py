@@ -113,13 +113,9 @@ def units(profile: str) -> list[Unit]:
 
 
 def ensure(
-    studies: Mapping[str, Study],
-    speeds: Iterable[Unit],
-    folder: Path | None = None,
-    rows: str = "auto",
-    workers: int = 2,
-    data: str = "",
-) -> tuple[list[Kept], list[str]]:
+    studies: Mapping[str, Study], speeds: Iterable[Unit], folder: Path | None = None,
+    rows: str = "auto", workers: int = 2, data: str = "",
+) -> tuple[list[Kept], list[str]]:  # fmt: skip
     """The rows of all that can be had, and in words what cannot. Training first, then the images
     drawn, then the timings, which have the machine to themselves. ``saved`` runs nothing."""
     if rows == "saved":

@@ -66,15 +66,12 @@ class Study(Numbers, studies.Study):
             yield self.one(Run, attention=attention, seed=seed, steps=steps)
 
 
-def _study(profile: str, dataset: str, side: int) -> Study:
-    values = sources(profile, dataset, side).values()
-    return Study(profile=profile, dataset=dataset, side=side, **values)
-
-
 STUDIES = {
-    profile: {f"{dataset}-{side}": _study(profile, dataset, side) for dataset, side in chosen}
+    profile: {f"{dataset}-{side}": Study(profile=profile, dataset=dataset, side=side,
+                                         **sources(profile, dataset, side).values())
+              for dataset, side in chosen}
     for profile, chosen in CHOICES.items()
-}
+}  # fmt: skip
 """By profile and setting."""
 
 

@@ -82,12 +82,9 @@ def bench(rounds: int, device: str) -> tuple[dict[str, pd.DataFrame], float, dic
 
 
 def attention(
-    rounds: int,
-    device: torch.device,
-    lengths: tuple[int, ...] = LENGTHS,
-    head_dims: tuple[int, ...] = HEAD_DIMS,
-    tokens: int = TOKENS,
-) -> pd.DataFrame:
+    rounds: int, device: torch.device, lengths: tuple[int, ...] = LENGTHS,
+    head_dims: tuple[int, ...] = HEAD_DIMS, tokens: int = TOKENS,
+) -> pd.DataFrame:  # fmt: skip
     """A row a repeat of a causal layer forward and backward: us and peak bytes a token."""
     rows, sizes = [], [(D, N) for D in head_dims for N in lengths]
     for D, N in tqdm(sizes, desc="attention", leave=False, disable=None):
@@ -121,9 +118,9 @@ def per_token(rows: pd.DataFrame) -> pd.DataFrame:
 # One token after another ----------------------------------------------------------------------
 
 
-def decoders(rounds: int, tokens: int = 20) -> pd.DataFrame:
+def decoders(rounds: int) -> pd.DataFrame:
     """One token through 8 layers of width 256, as an RNN; ours and the authors'."""
-    layers, rows = stack("linear"), []
+    layers, rows, tokens = stack("linear"), [], 20
     frozen = FrozenStack(layers)
     for batch in BATCHES:
         x = torch.randn(batch, WIDTH)
@@ -209,11 +206,9 @@ def bars(
     """What was to be reached, what was, and whether."""
     found = [*_speeds(attention), *_shares(attention, rate), *_memories(attention)]
     step = decoding.groupby(["batch", "contender"]).us.median().unstack()
-    for batch, row in step.iterrows() if "authors" in step else ():
+    for batch, us in step.iterrows() if "authors" in step else ():
         least = 2 if batch == 1 else 1.3
-        found.append(
-            (f"authors / linear, decoding, batch {batch}", row.authors / row.linear, least)
-        )
+        found.append((f"authors / linear, decoding, batch {batch}", us.authors / us.linear, least))
     load = busy.groupby("busy")[["ms", "explained"]].median()
     for count, row in load.iloc[1:].iterrows():
         part = row.explained / (row.ms / load.ms[0])

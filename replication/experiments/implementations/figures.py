@@ -43,10 +43,8 @@ def _draw_weights(axes: Axes, chunks: int, tile: int) -> None:
 
 def _draw_journey(axes: Axes, chunks: int, tile: int) -> None:
     """S on its way through the chunks, kept at the left edge of every tile."""
-    white, middle = (
-        {"facecolor": "white", "edgecolor": "none", "pad": 1},
-        {"ha": "center", "size": 8},
-    )
+    white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    middle = {"ha": "center", "size": 8}
     for i in range(chunks):
         x = 1.5 * i
         axes.add_patch(Rectangle((x, 0), 0.8, 1, facecolor=SOFTMAX.colour, edgecolor="0.2"))

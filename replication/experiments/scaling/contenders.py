@@ -11,17 +11,10 @@ import torch
 from torch import Tensor
 
 from replication import attention, measure
-from replication.experiments.scaling.numbers import (
-    LAYER,
-    SEED,
-    STEP,
-    THREAD,
-    WALL,
-    Scaling,
-)
+from replication.experiments.scaling.numbers import LAYER, SEED, STEP, THREAD, WALL, Scaling
 
 if TYPE_CHECKING:
-    from replication.experiments.copy_task.numbers import Run
+    from replication.experiments.copy_task.studies import Run
 
 Calls = dict[str, Callable[[], object]]
 Models = Mapping[str, "Run"]
@@ -162,7 +155,7 @@ def _call(
 
 def models_of(s: Scaling) -> Models:
     """The copy task's runs whose models are timed, at all lengths that are asked for."""
-    from replication.experiments.copy_task.numbers import resolve
+    from replication.experiments.copy_task.studies import resolve
 
     one = {"attentions": "linear", "lengths": s.model_lengths, "seeds": 0, "device": s.device}
     return {name: next(resolve(name, s.model_profile, **one).runs()) for name in s.models}

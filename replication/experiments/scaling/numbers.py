@@ -131,10 +131,8 @@ def of_choices(profile: str, choices: dict[str, Choice]) -> Scaling:
 
 def reasons(profile: str) -> list[dict[str, str]]:
     """Rows of a table: every number of a profile and why it is so."""
-    common = {
-        f.name: Choice(f.default, f.metadata["reason"]) for f in fields(Scaling) if f.metadata
-    }
-    choices = common | PROFILES_OWN[profile]
+    usual = {f.name: Choice(f.default, f.metadata["reason"]) for f in fields(Scaling) if f.metadata}
+    choices = usual | PROFILES_OWN[profile]
     return [{"name": n, "value": c.value, "reason": c.reason} for n, c in choices.items()]
 
 
@@ -169,16 +167,8 @@ def check(s: Scaling) -> Scaling:
             one_of(name, value, known[name])
     for N in (*s.lengths, *s.model_lengths, *s.other_lengths, *s.thread_lengths):
         at_least("N", N, 1)
-    for name in (
-        "heads",
-        "head_dim",
-        "tokens",
-        "samples",
-        "model_tokens",
-        "runs",
-        "repeats",
-        "threads",
-    ):
+    for name in ("heads", "head_dim", "tokens", "samples", "model_tokens", "runs", "repeats",
+                 "threads"):  # fmt: skip
         at_least(name, getattr(s, name), 1)
     for N in s.lengths:
         numbers = s.heads * (4 * N * s.head_dim + s.head_dim**2)

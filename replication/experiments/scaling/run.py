@@ -18,7 +18,7 @@ import torch
 from tqdm.auto import tqdm
 
 from replication import measure, store
-from replication.experiments.base import one_of
+from replication.experiments.base import PROFILES, one_of
 from replication.experiments.scaling.contenders import (
     NO_MODELS,
     Group,
@@ -88,18 +88,23 @@ def units(profile: str) -> list[Unit]:
 
 
 def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = Unit) -> list[Unit]:
-    """All runs. How many there are is no property of one."""
     models = models_of(scaling)
     names = dict.fromkeys(name for groups in kinds(scaling, models) for group in groups
                           for name in contenders(scaling, group))  # fmt: skip
     code = (measure_run, layer_calls, *([step_calls] if models else []), *code_of(names))
     own = asdict(scaling) | {"model_numbers": numbers_of(models)}
-    del own["runs"]
-    return [
-        kind(experiment, f"run-{i}", scaling.profile, own | {"run": i}, code,
-             partial(measure_run, scaling, i, scaling.seconds, models=models))
-        for i in range(scaling.runs)
-    ]  # fmt: skip
+    return runs_of(experiment, own, code, lambda i: partial(
+        measure_run, scaling, i, scaling.seconds, models=models), kind)  # fmt: skip
+
+
+def runs_of(
+    experiment: str, own: dict, code: tuple, make: Callable[[int], Callable],
+    kind: type[Unit] = Unit,
+) -> list[Unit]:  # fmt: skip
+    """A unit a run, with numbers of its own. How many runs there are is no property of one."""
+    count, profile = own.pop("runs"), own["profile"]
+    return [kind(experiment, f"run-{i}", profile, own | {"run": i}, code, make(i))
+            for i in range(count)]  # fmt: skip
 
 
 def ensure(
@@ -218,11 +223,8 @@ def _frame(groups: list[Group], outcome: Outcome, skipped: dict, counts: dict) -
     bytes_of = pd.DataFrame([(*cell, float(count)) for cell, count in counts.items()],
                             columns=["contender", "N", "peak_bytes"])  # fmt: skip
     rows = pd.concat([outcome.rows.assign(status="measured", reason=""), pd.DataFrame(left_out)])
-    rows = (
-        rows.reindex(columns=[*COLUMNS])
-        .merge(sizes, on="N")
-        .merge(bytes_of, "left", on=["contender", "N"])
-    )
+    rows = (rows.reindex(columns=[*COLUMNS]).merge(sizes, on="N")
+            .merge(bytes_of, "left", on=["contender", "N"]))  # fmt: skip
     return rows.assign(**{name: rows[name] / rows["batch"] for name in ("time_ms", "peak_bytes")})
 
 
@@ -247,8 +249,8 @@ def check_one_machine(kept: list[Kept]) -> None:
         key = f"{machine['processor']} ({machine['device']}, {machine['threads']} threads)"
         found.setdefault(key, part.unit.name)
     if len(found) > 1:
-        where = " and ".join(f"{name} on {machine}" for machine, name in found.items())
-        raise StoreError(
-            f"Rows of one comparison come from different machines: {where}. Measure all of them "
-            f"anew, with rows fresh (--again), or with\n    {kept[0].unit.remedy} --fresh"
-        )
+        where, unit = " and ".join(f"{name} on {m}" for m, name in found.items()), kept[0].unit
+        fresh = f"{unit.remedy} -p rows fresh" if unit.profile in PROFILES else \
+                f"replication {unit.experiment}"  # fmt: skip
+        raise StoreError(f"Rows of one comparison come from different machines: {where}. Measure "
+                         f"all of them anew with\n    {fresh}")  # fmt: skip

@@ -10,14 +10,8 @@ from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, V
 from replication.experiments.scaling.contenders import CELL, words
 from replication.experiments.scaling.numbers import LAYER
 from replication.experiments.scaling.run import Evidence
-from replication.stats import (
-    TooFewError,
-    ask,
-    growth_exponent,
-    location,
-    measured_crossover,
-    ratios,
-)
+from replication.stats import TooFewError, ask, growth_exponent, location, ratios
+from replication.stats.crossing import measured_crossover
 
 QUANTITIES = ("time_ms", "peak_bytes")
 KIND = ["subject", "direction", "causal", "clock"]
@@ -29,23 +23,6 @@ KERNELS = {"linear": "our kernel", "authors": "the authors' kernel"}
 
 
 # What was measured -------------------------------------------------------------------------
-
-
-def summary(found: Evidence) -> str:
-    """Milliseconds a sample, what was left out, and how sure the rest is."""
-    times = {key: location(own)["value"].unstack("contender")
-             for key, own in found.measured.groupby(KIND, sort=False)}  # fmt: skip
-    sure = precision(found.measured)
-    out = "".join(
-        f"\nSkipped: {x.cells} of {x.Index[1]}, {x.Index[0]}, from N = {x.shortest} on; {x.first}."
-        for x in left_out(found.rows).itertuples()
-    )
-    return (
-        f"{pd.concat(times, names=KIND).round(3).to_string(na_rep='-')}\nMilliseconds a sample, of "
-        f"{found.runs} runs in {found.facts['measured_seconds']:.0f} s; {disturbed(found.rows)}. "
-        f"{sure.precise.sum()} of {len(sure)} ratios to linear attention are known to ± "
-        f"{PRECISE:.0%}.{out}"
-    )
 
 
 def disturbed(rows: pd.DataFrame) -> str:
@@ -67,7 +44,8 @@ def precision(rows: pd.DataFrame) -> pd.DataFrame:
                 half = (table["high"] / table["low"]) ** 0.5 - 1
                 found += [dict(zip(KIND, key, strict=True)) | {"contender": name, "N": N, "half": x}
                           for N, x in half.items()]  # fmt: skip
-    return pd.DataFrame(found).assign(precise=lambda table: table["half"] <= PRECISE)
+    table = pd.DataFrame(found, columns=[*KIND, "contender", "N", "half"])
+    return table.assign(precise=table["half"] <= PRECISE)
 
 
 def left_out(rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,9 +124,8 @@ def grows_linearly(
               for what, margin in margins.items()]  # fmt: skip
     apart = [within(theirs[w]["low"] - ours[w]["high"], theirs[w]["high"] - ours[w]["low"], gap,
                     math.inf) for w in margins]  # fmt: skip
-    return Verdict(
-        _by_growth(linear, apart), " ".join(_growth(*found) for found in values.items()), values
-    )
+    said = " ".join(_growth(*found) for found in values.items())
+    return Verdict(_by_growth(linear, apart), said, values)
 
 
 def _by_growth(linear: list[bool | None], apart: list[bool | None]) -> str:
@@ -209,10 +186,14 @@ def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool
         *(f"{times(row.value)} times at N = {row.N:.0f} ({times(row.low)} to {times(row.high)})"
           for row in last),
     ]  # fmt: skip
-    lengths = zip(found.N, answers, strict=True)
-    other = [f"{N:.0f}" for N, answer in lengths if not answer]
-    rest = f"; not shown to be slower at N = {', '.join(other)}" if other else ""
-    return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{rest}."
+    lengths = {word: [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True)
+                      if answer is said] for word, said in OTHERWISE.items()}  # fmt: skip
+    rest = [f"; it is {word} at N = {', '.join(N)}" for word, N in lengths.items() if N]
+    return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{''.join(rest)}."
+
+
+OTHERWISE = {"the faster": False, "not shown to be slower": None}
+"""What is said of an opponent that is not slower."""
 
 
 def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:

@@ -41,8 +41,7 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
         corpora.setdefault(run_of(one.unit).setting, one.facts["corpus"])
     found = _frame(counted, [*WHICH, "id", "frames", "phonemes", "substitutions", "deletions",
                              "insertions", "beam_errors"])  # fmt: skip
-    rows = [_summary(one, found) for one in trained]
-    runs = pd.DataFrame(rows, columns=[*WHICH, *SUMMARY])
+    runs = pd.DataFrame([_summary(one, found) for one in trained], columns=[*WHICH, *SUMMARY])
     evaluations = _frame(trained, [*WHICH, *EVALUATION]).dropna(subset="error_rate")
     empty = ["contender", "direction", "N", "round", "time_ms", "peak_bytes"]
     timed = pd.concat([t.rows for t in times]) if times else pd.DataFrame(columns=empty)
@@ -56,9 +55,8 @@ def _which(unit: Unit) -> dict[str, Any]:
 
 def _frame(kept: list[Kept], columns: list[str]) -> pd.DataFrame:
     frames = [one.rows.assign(**_which(one.unit)) for one in kept]
-    return (
-        pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
-    )
+    empty = pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True)[columns] if frames else empty
 
 
 def _pairs(kept: list[Kept]) -> pd.DataFrame:
@@ -98,10 +96,6 @@ def summary(kept: Iterable[Kept]) -> pd.DataFrame:
 
 def costs(evidence: Evidence) -> list[dict]:
     """By setting the seconds of all updates, and in place of an estimate their operations."""
-    rows = []
-    for setting, runs in evidence.runs.groupby("setting", sort=False):
-        part = f"speech, {setting} ({len(runs)} runs)"
-        rows.append(
-            {"Part": part, "Flops": float(runs.flops.sum()), "Measured": float(runs.seconds.sum())}
-        )
-    return rows
+    return [{"Part": f"speech, {setting} ({len(runs)} runs)", "Flops": float(runs.flops.sum()),
+             "Measured": float(runs.seconds.sum())}
+            for setting, runs in evidence.runs.groupby("setting", sort=False)]  # fmt: skip

@@ -12,9 +12,12 @@ from replication.attention import look_of
 from replication.attention.card import Look
 from replication.experiments.speech.decoding import BLANK
 from replication.experiments.speech.numbers import FRAMES_A_SECOND, WSJ_FRAMES, WSJ_LONGEST
-from replication.style import SMALL, WIDTH, legend, log_ticks
+from replication.style import SMALL, WIDTH, legend, line, log_ticks
 
 BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
+POINTS = {"linestyle": ""}
+LEAST = 0.3
+"""The probability above which a phoneme is named, and half of that above which it is drawn."""
 
 
 def look(name: str) -> Look:
@@ -22,8 +25,7 @@ def look(name: str) -> Look:
 
 
 def _line(name: str) -> dict:
-    mine = look(name)
-    return {"color": mine.colour, "linestyle": mine.dash, "marker": mine.marker, "ms": 4.5}
+    return line(look(name)) | {"ms": 4.5}
 
 
 # One utterance ------------------------------------------------------------------------------------
@@ -47,9 +49,8 @@ def utterance(samples: np.ndarray | None, rate: int, frames: np.ndarray) -> Figu
 
 
 def alignment(
-    posteriors: Mapping[str, np.ndarray], symbols: tuple[str, ...], seconds_a_frame: float,
-    least: float = 0.3,
-) -> Figure:  # fmt: skip
+    posteriors: Mapping[str, np.ndarray], symbols: tuple[str, ...], seconds_a_frame: float
+) -> Figure:
     """Posteriors over time, a panel a model: phonemes in colour, the blank in grey."""
     figure = Figure(figsize=(WIDTH, 0.7 + 1.15 * len(posteriors)))
     panels = figure.subplots(len(posteriors), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -57,9 +58,9 @@ def alignment(
         at = (np.arange(len(found)) + 0.5) * seconds_a_frame
         axes.fill_between(at, found[:, BLANK], color="0.88", lw=0, label="blank")
         for label in range(1, found.shape[1]):
-            if found[:, label].max() > least / 2:
+            if found[:, label].max() > LEAST / 2:
                 axes.plot(at, found[:, label], lw=0.9)
-        _name_peaks(axes, found, at, symbols, least)
+        _name_peaks(axes, found, at, symbols)
         axes.set_title(look(name).label, loc="left")
         axes.set_ylim(0, 1.12)
     panels[-1].set_xlabel("seconds")
@@ -67,11 +68,11 @@ def alignment(
     return figure
 
 
-def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: tuple, least: float):
+def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: tuple) -> None:
     """The phonemes of the most probable path, each where it is first said."""
     path, before = found.argmax(1), BLANK
     for i, label in enumerate(path):
-        if label not in (BLANK, before) and found[i, label] > least:
+        if label not in (BLANK, before) and found[i, label] > LEAST:
             place = (at[i], found[i, label])
             axes.annotate(symbols[label], place, (0, 1), textcoords="offset points", ha="center",
                           size=SMALL)  # fmt: skip
@@ -81,25 +82,21 @@ def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: tuple, l
 # Errors -------------------------------------------------------------------------------------------
 
 
-def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
+def by_phoneme(pairs: pd.DataFrame) -> Figure:
     """The share of a phoneme that was not heard as such, by model; frequent phonemes first."""
     said = pairs[pairs.said.notna() & (pairs.said != "")]
     counts = said.groupby("said")["count"].sum().sort_values(ascending=False)
-    shown = counts.index[:most]
+    shown = counts.index[:24]
     figure = Figure(figsize=(WIDTH, 2.8))
     axes = figure.subplots()
     for name, group in said.groupby("model", sort=False):
         right = group[group.said == group.heard].groupby("said")["count"].sum()
         share = 1 - right.reindex(shown, fill_value=0) / group.groupby("said")["count"].sum()[shown]
-        axes.plot(range(len(shown)), 100 * share, label=look(name).label, lw=0, **_points(name))
+        axes.plot(range(len(shown)), 100 * share, label=look(name).label, **_line(name) | POINTS)
     axes.set_xticks(range(len(shown)), shown)
     axes.set(xlabel="phoneme, from frequent to rare", ylabel="not heard (%)", ylim=(-3, 103))
     legend(figure, [axes])
     return figure
-
-
-def _points(name: str) -> dict:
-    return {key: value for key, value in _line(name).items() if key != "linestyle"}
 
 
 def curves(evaluations: pd.DataFrame) -> Figure:
@@ -130,9 +127,8 @@ def growth(runs: pd.DataFrame) -> Figure:
             middle = 100 * group.groupby(over).test_error.mean()
             axes.plot(middle.index, middle, label=look(name).label, lw=1.6, **_line(name))
         axes.set_xscale("log")
-        axes.set_xticks(
-            sorted(mine[over].unique()), [f"{x:,}" for x in sorted(mine[over].unique())]
-        )
+        ticks = sorted(mine[over].unique())
+        axes.set_xticks(ticks, [f"{x:,}" for x in ticks])
         axes.xaxis.set_minor_formatter(NullFormatter())
         title = "words heard in training" if over == "heard" else "words an utterance"
         axes.set_xlabel(title)
@@ -144,9 +140,9 @@ def growth(runs: pd.DataFrame) -> Figure:
 # Times --------------------------------------------------------------------------------------------
 
 
-def times(rows: pd.DataFrame, direction: str = "train") -> Figure:
+def times(rows: pd.DataFrame) -> Figure:
     """Time and memory of an utterance over its length, by models of published size."""
-    figure, chosen = Figure(figsize=(WIDTH, 3.2)), rows[rows.direction == direction]
+    figure, chosen = Figure(figsize=(WIDTH, 3.2)), rows[rows.direction == "train"]
     panels = figure.subplots(1, 2)
     what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 2**20, "MiB an utterance"))
     for axes, (quantity, unit, label) in zip(panels, what, strict=True):

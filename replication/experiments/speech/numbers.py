@@ -17,8 +17,6 @@ WINDOW, STEP, FFT = 400, 160, 512
 LOWEST, FLOOR = 20.0, 1e-8
 """The lowest frequency of a filter, and the least energy in one."""
 FRAMES_A_SECOND = HERTZ // STEP
-LEVEL = 0.95
-"""Of intervals."""
 
 # What the rules count by, fixed before any run that they judge. Their words are in claims.yaml ----
 
@@ -74,9 +72,7 @@ COMMON = {
 }  # fmt: skip
 """What all profiles choose."""
 
-_SMALL = {
-    **because("three frames side by side as one, so that a sequence is a third as long", stack=3),
-}
+_SMALL = because("three frames side by side as one, so that a sequence is a third as long", stack=3)
 CHOICES = {
     "paper": {},
     "reference": {

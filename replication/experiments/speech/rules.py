@@ -102,13 +102,9 @@ def ratios(times: pd.DataFrame, direction: str) -> pd.DataFrame:
 def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
     """The shortest measured length from which on every opponent takes longer, by the interval;
     None if there is none."""
-    slower = found[found.contender.isin(opponents)].groupby("N").low.min() > 1
-    last = None
-    for N in sorted(slower.index, reverse=True):
-        if not slower[N]:
-            break
-        last = int(N)
-    return last
+    slower = found[found.contender.isin(opponents)].groupby("N").low.min()[::-1] > 1
+    longer = slower.index[slower.cummin().astype(bool)]
+    return int(longer[-1]) if len(longer) else None
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -71,10 +71,8 @@ def run_of(unit: Unit) -> Run:
 def sources(setting: str, profile: str) -> studies.Sources:
     choices = studies.OURS | COMMON | CHOICES[profile]
     if setting != "czech":
-        choices |= GROWTH_CHOICES[profile]
-        choices |= studies.because(
-            "how much is heard, and how long", cases=GROWTH[profile][setting]
-        )
+        choices, cases = choices | GROWTH_CHOICES[profile], GROWTH[profile][setting]
+        choices |= studies.because("how much is heard, and how long", cases=cases)
     return studies.Sources(ORIGINS | studies.OUR_OWN, choices, ("paper", "here"), NOTES)
 
 
