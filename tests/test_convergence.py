@@ -185,10 +185,12 @@ def test_lengths_with_the_published_updates_alone_decide():
     claim = claim_1(pd.concat([short, full]), 2 * UPDATES)
     assert claim.outcome == NOT
     assert [cell["length"] for cell in claim.values["lengths"]] == [32, 64]
-    assert "N = 32" not in claim.evidence
+    assert "N = 32 decides nothing, with fewer updates" in claim.evidence
     assert claim_1(short, 2 * UPDATES).outcome == SUPPORTED
     few = summary([BAD] * 2, near(0.002, 2), length=64, updates=2 * UPDATES)
-    assert claim_1(pd.concat([short, few]), 2 * UPDATES).outcome == SUPPORTED
+    both = claim_1(pd.concat([short, few]), 2 * UPDATES)
+    assert both.outcome == SUPPORTED
+    assert "N = 64 decides nothing, with 2 of 3 seeds" in both.evidence
 
 
 def test_what_is_there_in_part_is_shown_in_part():

@@ -65,6 +65,14 @@ def sentence(cell: dict) -> str:
     return "; ".join(found) + "."
 
 
+def aside(cell: dict) -> str:
+    """What was seen at a length that decides nothing beside the others."""
+    ends = " and ".join(f"{loss:.2g} ({name})" for name, loss in cell["final_loss"].items())
+    few = f"with {cell['seeds']} of {FEWEST_SEEDS} seeds"
+    why = few if cell["seeds"] < FEWEST_SEEDS else "with fewer updates"
+    return f"N = {cell['length']} decides nothing, {why}: losses end at {ends} nats per token."
+
+
 def _calm(cell: dict) -> str:
     if steady(cell):
         return "all linear runs are stable"

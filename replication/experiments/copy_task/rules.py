@@ -17,6 +17,7 @@ from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, V
 from replication.experiments.copy_task import numbers
 from replication.experiments.copy_task.cells import (
     answers,
+    aside,
     failure,
     instability,
     interval,
@@ -155,6 +156,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
         "linear_learnt": [int(learnt[0].sum()), len(linear)],
         "softmax_learnt": [int(learnt[1].sum()), len(softmax)],
         "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
+        "final_loss": runs.groupby("attention", sort=False).final_loss.median().to_dict(),
         "linear_stopped": stopped,
         "above_lowest": float(linear.above_lowest.max()) if len(linear) else 0.0,
         "spikes_per_1000": rates, "difference": pair.as_dict(), "factor": factor(runs),
@@ -212,8 +214,9 @@ def converges(evidence: Any, setting: str) -> Verdict:
     enough = [one for one in cells if one["seeds"] >= FEWEST_SEEDS]
     whole = [one for one in enough if one["updates"] >= one["published_updates"]]
     decisive = whole or enough or cells
-    sentences = " ".join(map(sentence, decisive))
-    return Verdict(combine(cell["verdict"] for cell in decisive), sentences, {"lengths": cells})
+    sentences = [*map(sentence, decisive), *map(aside, (x for x in cells if x not in decisive))]
+    outcome = combine(cell["verdict"] for cell in decisive)
+    return Verdict(outcome, " ".join(sentences), {"lengths": cells})
 
 
 def does_not_converge(evidence: Any, setting: str) -> Verdict:
