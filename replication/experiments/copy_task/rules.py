@@ -216,7 +216,8 @@ def converges(evidence: Any, setting: str) -> Verdict:
     decisive = whole or enough or cells
     sentences = [*map(sentence, decisive), *map(aside, (x for x in cells if x not in decisive))]
     outcome = combine(cell["verdict"] for cell in decisive)
-    return Verdict(outcome, " ".join(sentences), {"lengths": cells})
+    values = {"lengths": cells, "decisive": [cell["length"] for cell in decisive]}
+    return Verdict(outcome, " ".join(sentences), values)
 
 
 def does_not_converge(evidence: Any, setting: str) -> Verdict:

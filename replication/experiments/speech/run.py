@@ -231,9 +231,18 @@ def units(profile: str) -> list[Unit]:
 def ensure(
     studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
 ) -> tuple[list[Kept], str]:
-    """All that can be had here: trained side by side, then timed one by one; and what cannot."""
-    runs, why = possible(runs_of(studies), folder)
-    times, how = times_of(timing(runs[0].profile)), {"folder": folder, "rows": rows, "threads": 1}
+    """All that can be had here: trained side by side, then timed one by one; and what cannot. Of
+    saved rows, all that there are."""
+    every = runs_of(studies)
+    times, how = times_of(timing(every[0].profile)), {"folder": folder, "rows": rows, "threads": 1}
+    if rows == "saved":
+        kept, missing = training.saved([*every, *errors_of(every, folder), *times], folder)
+        lacking = {
+            f"{run_of(u).model} ({run_of(u).setting})": 0 for u in every if u.name in missing
+        }
+        if kept:
+            return kept, f"No rows are saved of {', '.join(lacking)}." if lacking else ""
+    runs, why = possible(every, folder)
     trained = training.ensure(runs, errors_of(runs, folder), **how, workers=workers, what="speech")
     return trained + training.ensure(times, **how, workers=1, what="speech, timing"), why
 
