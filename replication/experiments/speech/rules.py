@@ -54,7 +54,8 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
             f"{_points(high)})")  # fmt: skip
     head |= {"mean": float(difference.mean()), "low": low, "high": high}
     if wide.mean().max() > MOST_ERROR:
-        return head | {"said": f"{text}, but one of them has hardly learnt"}
+        most = f"more than {100 * MOST_ERROR:.0f} errors in 100 phonemes"
+        return head | {"said": f"{text}, open as one of them makes {most}"}
     return head | {"answer": True if low > 0 else False if high < 0 else None, "said": text}
 
 
