@@ -224,8 +224,8 @@ def units(profile: str) -> list[Unit]:
         return [*runs, *errors_of(runs)]
 
     found = [*training.of_this_machine(on), *times_of(timing(profile))]
-    there = {_is_czech(unit) for unit in found if store.exists(unit)}
-    return [unit for unit in found if there != {False} or not _is_czech(unit)]
+    without = any(map(store.exists, found)) and not any(found[0].path().parent.glob("czech-*.csv"))
+    return [unit for unit in found if not (without and _is_czech(unit))]
 
 
 def ensure(
