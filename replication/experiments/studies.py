@@ -87,9 +87,7 @@ class Study:
     An experiment's own is a dataclass that adds numbers, ``sources`` and ``runs``.
     """
 
-    @property
-    def sources(self) -> Sources:
-        raise NotImplementedError
+    sources: Sources
 
     @property
     def published_updates(self) -> int | None:
