@@ -1,0 +1,62 @@
+"""Rows -> the verdict on X2: do words that have more symbols than a head has features get lost?"""
+
+import numpy as np
+import pandas as pd
+
+from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict
+from replication.experiments.head_size.numbers import ALPHA, CONTROL, FEWEST_SEEDS, LINEAR
+from replication.stats import mean_interval
+
+
+def by_seed(runs: pd.DataFrame) -> pd.DataFrame:
+    """The mean share of words copied whole, by seed: of words that fit a head (n <= D), of longer
+    ones, and of softmax with the smallest heads. Seeds that lack a run are left out."""
+    trained = runs.groupby("seed").seed.transform("size")
+    runs = runs[trained == trained.max()]
+    linear, control = (runs[runs.attention == name] for name in (LINEAR, CONTROL))
+    fits = linear.symbols <= linear.features
+    parts = {"fit": linear[fits], "longer": linear[~fits], "softmax": control}
+    return pd.DataFrame({name: one.groupby("seed").exact_match.mean()
+                         for name, one in parts.items()}).dropna()  # fmt: skip
+
+
+def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
+    """X2: words that fit are copied, longer ones are lost, and softmax loses none."""
+    found = by_seed(runs)
+    if len(found) < FEWEST_SEEDS:
+        return Verdict(INCONCLUSIVE, f"{len(found)} seeds of all, fewer than {FEWEST_SEEDS}.", {})
+    spread = {name: _spread(found[name]) for name in found}
+    spread["difference"] = _spread(found.fit - found.longer)
+    fit, softmax = (_above(spread[name], kept) for name in ("fit", "softmax"))
+    worse = _above(spread["difference"], lost)
+    text = (
+        f"Linear attention copies {_percent(spread['fit'])} of the words that have at most as many "
+        f"symbols as a head has features, and {_percent(spread['longer'])} of longer ones: "
+        f"{_percent(spread['difference'], 'points')} fewer. Softmax with heads of "
+        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds."
+    )
+    values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
+              for name, one in spread.items()}  # fmt: skip
+    return Verdict(_outcome(worse, fit, softmax), text, values)
+
+
+def _spread(shares: pd.Series) -> tuple[float, float, float]:
+    return float(np.mean(shares)), *mean_interval(shares, ALPHA)
+
+
+def _above(spread: tuple[float, float, float], limit: float) -> bool | None:
+    _, low, high = spread
+    return True if low > limit else False if high < limit else None
+
+
+def _outcome(worse: bool | None, fit: bool | None, softmax: bool | None) -> str:
+    if worse is None:
+        return INCONCLUSIVE
+    if not worse:
+        return NOT
+    return SUPPORTED if fit and softmax else PARTLY
+
+
+def _percent(spread: tuple[float, float, float], unit: str = "%") -> str:
+    mean, low, high = (f"{100 * x:.0f}".replace("-", "\N{MINUS SIGN}") for x in spread)
+    return f"{mean} {unit} ({low} to {high})"
