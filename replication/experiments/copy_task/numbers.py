@@ -131,9 +131,6 @@ CHOICES = {
         **because(QUARTER, lsh_chunk=4),
     },
     ("earlier", "reference"): {
-        **because("the paper's third beside the article's two, so that both settings compare the "
-                  "same", attentions=ORDER),
-        **because("a quarter of the longest, as 32 is of 128", lsh_chunk=16),
         **because("seven tenths of the updates: at a constant rate the end is an instant of what "
                   "jitters", lr_drop_after=2100),
         **because("the article shows one run a length; five tell more than three",
