@@ -7,6 +7,7 @@ first one.
 import argparse
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,7 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
         options = parser().parse_args(arguments)
         options.is_command = arguments is None  # and not a call from Python: this process is for it
         return options.run(options)
-    except (ValueError, StoreError) as error:
+    except StoreError as error:
+        said = str(error)
+    except ValueError as error:
+        if not _raised_here(error):  # a library's words do not say what to do: it is a bug
+            raise
         said = str(error)
     except OSError as error:
         if not hint(str(error)):  # it is no trouble of the disk, but a bug
@@ -41,6 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     print(f"replication: {said}", file=sys.stderr)
     return 2
+
+
+def _raised_here(error: Exception) -> bool:
+    """Whether the last line that ran is one of this package."""
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    return Path(last.f_code.co_filename).is_relative_to(Path(__file__).parent)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -236,6 +236,14 @@ def test_a_full_disk_is_told_in_words_and_a_bug_is_not_hidden(trial, monkeypatch
         main(["run", str(trial)])
 
 
+def test_an_error_of_a_library_is_not_told_as_the_user_s(monkeypatch, capsys):
+    monkeypatch.setattr("replication.doctor.report", lambda options: json.loads("{"))
+    with pytest.raises(json.JSONDecodeError):
+        main(["doctor"])
+    assert main(["run", "99"]) == 2
+    assert "There is no experiment '99'" in capsys.readouterr().err
+
+
 def test_what_a_notebook_comes_from_is_the_code_that_it_names(tmp_path):
     book = write_notebook(tmp_path / "a.ipynb", TRIAL, "%matplotlib inline\nimport json", "!ls")
     nothing = notebooks.code_of(book)
