@@ -39,7 +39,7 @@ def tiny(monkeypatch):
     rng = np.random.default_rng(0)
     shape = (2, 32, 32, 3)
     arrays = [rng.integers(0, 256, shape, np.uint8), np.array([3, 8], np.uint8)] * 2
-    parts = tuple(data.sha256(array.tobytes()) for array in arrays)
+    parts = tuple(data.digest(array.tobytes()) for array in arrays)
     source = data.SOURCES["cifar10"]._replace(parts=parts)
     monkeypatch.setitem(data.SOURCES, "cifar10", source)
     return arrays
@@ -148,7 +148,7 @@ def package(tmp_path, mnist, monkeypatch):
     write_idx(tmp_path / "package" / "data", mnist)
     archive = tmp_path / "made.tgz"
     subprocess.run(["tar", "-C", tmp_path, "-cf", archive, "package"], check=True)
-    source = data.SOURCES["mnist"]._replace(archive=data.sha256(archive.read_bytes()))
+    source = data.SOURCES["mnist"]._replace(archive=data.digest(archive.read_bytes()))
     monkeypatch.setitem(data.SOURCES, "mnist", source)
     calls = []
 

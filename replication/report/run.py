@@ -1,6 +1,5 @@
 """One run of all experiments as the report takes it: rows, evidence, verdicts, and its tables."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from contextvars import copy_context
@@ -124,7 +123,7 @@ def _origin(facts: dict) -> dict:
 def _joint(sources: Iterable[str]) -> str:
     """The source of all units, or a hash of their sources."""
     known = sorted(set(sources))
-    joint = hashlib.sha256(" ".join(known).encode()).hexdigest()[:12]
+    joint = store.digest(" ".join(known).encode())[:12]
     return f"`{known[0] if len(known) == 1 else joint}`"
 
 

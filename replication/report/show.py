@@ -4,7 +4,6 @@ Each appears in JupyterLab as it is, with its caption. What the exporters need b
 the id that the prose refers to, travels in the output's metadata under "report".
 """
 
-import hashlib
 import inspect
 import json
 import pickle
@@ -22,7 +21,7 @@ import pandas as pd
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from replication.store import ROOT, code_hash, to_json, write_whole
+from replication.store import ROOT, code_hash, digest, to_json, write_whole
 from replication.style import use_style
 
 PREFIXES = {"figure": "fig-", "table": "tab-", "listing": "lst-"}
@@ -147,7 +146,7 @@ def _key(drawing: partial | Figure, id: str, folder: Path) -> str | None:
     code = code_hash(drawing.func, use_style) + mpl.__version__
     given = pickle.dumps((drawing.args, drawing.keywords))
     parts = [code.encode(), given, *(file.read_bytes() for file in files)]
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
+    return digest(b"".join(parts))[:12]
 
 
 def _cell(value: object) -> str:

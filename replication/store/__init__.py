@@ -6,7 +6,6 @@ measured, resumed, locked or found stale: rows that are there, whole and of the 
 loaded, all others are made. A resumed run asks only which units are missing.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from replication.store.files import (
     RESULTS,
     ROOT,
     StoreError,
+    digest,
     locked,
     plain,
     to_json,
@@ -65,7 +65,7 @@ class Unit:
     @property
     def id(self) -> str:
         """Readable, and different for different numbers."""
-        return f"{self.name}-{_hash(json.dumps(plain(self.numbers), sort_keys=True).encode())[:8]}"
+        return f"{self.name}-{digest(json.dumps(plain(self.numbers), sort_keys=True).encode())[:8]}"
 
     @property
     def source(self) -> str:
@@ -112,10 +112,6 @@ class Facts(dict):
         return dict, (dict(self),)
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 # Reading ------------------------------------------------------------------------------------
 
 
@@ -141,7 +137,7 @@ def load(unit: Unit, folder: Path | None = None, *, current: bool = False) -> Ke
         problem = f"No results at {path}"
     elif facts.get("numbers") != plain(unit.numbers) or not {"table", "source"} <= set(facts):
         problem = f"{path.with_suffix('.json')} is damaged: it does not tell of this unit"
-    elif _hash(content) != facts["table"]:
+    elif digest(content) != facts["table"]:
         problem = f"{path} is damaged: it is not the table that {path.stem}.json tells of"
     elif current and facts["source"] != unit.source:
         problem = f"{path} is stale: it comes from the code {facts['source']}, not {unit.source}"
@@ -244,7 +240,7 @@ def write(path: Path, rows: "pd.DataFrame", facts: dict[str, Any]) -> None:
         raise StoreError(f"There are no rows to save as {path}.")
     content = rows.to_csv(index=False, lineterminator="\n").encode()
     write_whole(path, content)
-    write_whole(path.with_suffix(".json"), to_json(facts | {"table": _hash(content)}))
+    write_whole(path.with_suffix(".json"), to_json(facts | {"table": digest(content)}))
 
 
 def retire(units: Iterable[Unit], folder: Path | None = None) -> None:

@@ -9,7 +9,6 @@ with.
 """
 
 import ast
-import hashlib
 import json
 import re
 import subprocess
@@ -17,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
+
+from replication.store.files import digest
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LATER = re.compile(rf"({PACKAGE.name})?((?:\.\w+)+):(\w*)")
@@ -63,7 +64,7 @@ def commit() -> str:
 
 
 def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("".join(f"{text}\0" for text in texts).encode()).hexdigest()[:12]
+    return digest("".join(f"{text}\0" for text in texts).encode())[:12]
 
 
 @cache

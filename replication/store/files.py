@@ -1,6 +1,7 @@
 """Files: written whole or not at all, and locked while they are made."""
 
 import errno
+import hashlib
 import json
 import os
 import sys
@@ -19,6 +20,10 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 class StoreError(RuntimeError):
     """Something on disk is missing, damaged, in use, or of another kind. It says what to do."""
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:

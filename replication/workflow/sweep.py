@@ -1,6 +1,5 @@
 """A grid of points: one notebook, many parameters, one tidy table."""
 
-import hashlib
 import json
 import os
 import re
@@ -58,7 +57,7 @@ def plain(value: Any) -> Any:
 
 
 def _hash(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+    return store.digest(json.dumps(content, sort_keys=True).encode())[:8]
 
 
 def plan(
