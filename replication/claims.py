@@ -11,7 +11,7 @@ from typing import Any
 from replication import experiments, store
 from replication.experiments.base import NOT_RUN, Verdict, one_of
 
-FILE = store.ROOT / "paper" / "claims.yaml"
+FILE = store.PAPER / "claims.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)

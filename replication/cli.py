@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from replication import experiments
 from replication.experiments.base import PROFILES, count, later
-from replication.store import BUILD, RESULTS, ROOT, StoreError, locked, writable
+from replication.store import BUILD, PAPER, RESULTS, ROOT, StoreError, locked, writable
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,14 +114,13 @@ def _named(options: argparse.Namespace) -> tuple[Path, dict[str, list]] | None:
     """The notebook and every parameter that was typed with its values; None: it was explained."""
     from replication.workflow import notebooks
 
-    if not options.notebook and not options.explain:
-        raise ValueError("Name a notebook: its number, such as 03, its experiment or its path.")
-    if options.explain:
-        options.parser.print_help()
     notebook = notebooks.find(options.notebook) if options.notebook else None
     if options.explain:
+        options.parser.print_help()
         print(f"\n{notebooks.describe(notebook)}" if notebook else "")
         return None
+    if not notebook:
+        raise ValueError("Name a notebook: its number, such as 03, its experiment or its path.")
     profile = [("profile", [options.profile])] if options.profile else []
     return notebook, notebooks.read(notebook, profile + [(n, v) for n, *v in options.parameters])
 
@@ -132,7 +131,7 @@ def _run(options: argparse.Namespace) -> int:
     if (named := _named(options)) is None:
         return 0
     notebook, values = named
-    given = notebooks.read_file(notebook, options.file) if options.file else {}
+    given = notebooks.read_file(options.file) if options.file else {}
     given |= {name: value for name, (value,) in values.items()}
     out = BUILD / notebook.name if options.out is None else Path(options.out)
     notebooks.check_out(notebook, out)
@@ -207,7 +206,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _render(options: argparse.Namespace) -> int:
-    from replication.workflow import PAPER, report_files
+    from replication.workflow import report_files
 
     if not report_files():
         raise ValueError(f"There is no {PAPER / 'report.ipynb'} to render.")

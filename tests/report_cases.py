@@ -17,6 +17,7 @@ FACTS = {
 }
 
 SETUP = """
+from functools import partial
 from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -73,10 +74,13 @@ TYPED = "| Typed | Filled |\n| :-- | --: |\n| a row | {{ 2 * never_to_be_seen }}
 """A table that a Markdown cell holds."""
 
 FIGURE = """
-fig, ax = plt.subplots(figsize=({width}, 2))
-ax.plot([1, 2, 4])
-show.figure(fig, "{id}", "A line with $N$ points.", "A line that rises, \\"ever\\" steeper.",
-            Path(folder))
+def rising(width):
+    fig, ax = plt.subplots(figsize=(width, 2))
+    ax.plot([1, 2, 4])
+    return fig
+
+show.figure(partial(rising, {width}), "{id}", "A line with $N$ points.",
+            "A line that rises, \\"ever\\" steeper.", Path(folder))
 """
 
 LISTING = f'''

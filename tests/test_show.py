@@ -70,11 +70,19 @@ def test_an_empty_table_is_rejected():
 # Figures -----------------------------------------------------------------------------------
 
 
-def draw(folder):
+calls = []
+
+
+def points(y):
+    calls.append(y)
     fig, ax = plt.subplots(figsize=(3, 2))
-    ax.scatter([1, 2], [3, 4], label="$N^2$")
+    ax.scatter([1, 2], y, label="$N^2$")
     ax.legend()
-    return shown(show.figure, fig, "fig-x", "A caption.", "Two points.", folder)
+    return fig
+
+
+def draw(folder, y=(3, 4)):
+    return shown(show.figure, partial(points, y), "fig-x", "A caption.", "Two points.", folder)
 
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path):
@@ -86,21 +94,10 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
         assert b"Date" not in one
 
 
-calls = []
-
-
-def points(y):
-    calls.append(y)
-    fig, ax = plt.subplots(figsize=(3, 2))
-    ax.scatter([1, 2], y)
-    return fig
-
-
 def draw_if_need_be(folder, y=(3, 4)):
     """Whether it was drawn."""
     calls.clear()
-    thing = shown(show.figure, partial(points, y), "fig-x", "A caption.", "Points.", folder)
-    assert thing.metadata["report"]["width_in"] == 3.0
+    assert draw(folder, y).metadata["report"]["width_in"] == 3.0
     return bool(calls)
 
 
@@ -188,5 +185,4 @@ def test_a_caption_and_an_alternative_text_are_needed(tmp_path):
     with pytest.raises(ValueError, match="lst-x has no caption"):
         show.listing("x", "lst-x", " ")
     with pytest.raises(ValueError, match="fig-x has no alternative text"):
-        show.figure(plt.figure(), "fig-x", "A caption.", "", tmp_path)
-    plt.close("all")
+        show.figure(partial(points, (3, 4)), "fig-x", "A caption.", "", tmp_path)

@@ -1,17 +1,18 @@
 """Execute the report's notebook, set it as PDF and as a page, and renew the README's answer."""
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+import nbformat
 
 from replication import claims
-from replication.store import BUILD, ROOT, StoreError, locked, write_whole
+from replication.report import pandoc, prose
+from replication.store import BUILD, PAPER, ROOT, StoreError, locked, write_whole
 from replication.workflow.notebooks import execute
 
-PAPER = ROOT / "paper"
 NOTEBOOK = PAPER / "report.ipynb"
 
 
-def build(profile: str) -> list[Path]:
+def build(profile: str) -> None:
     """PDF and page of one profile's results, in build/profile beside the executed notebook.
 
     Nothing is written before all are made. The reference run's also becomes paper/report.pdf, and
@@ -19,28 +20,16 @@ def build(profile: str) -> list[Path]:
     """
     folder = BUILD / profile
     with locked(folder / NOTEBOOK.name, NOTEBOOK.name):
-        made = _made(profile)
-        for name, content in made.items():
-            write_whole(folder / name, content)
+        book = execute(NOTEBOOK, {"profile": profile}, None)
+        text = pandoc.read(book, PAPER)
+        with ThreadPoolExecutor() as pool:
+            pdf, page = pool.map(lambda write: write(text), (pandoc.pdf, pandoc.html))
+        write_whole(folder / NOTEBOOK.name, nbformat.writes(prose.filled(book)).encode())
+        write_whole(folder / "report.pdf", pdf)
+        write_whole(folder / "report.html", page.encode())
     if profile == "reference":
-        write_whole(PAPER / "report.pdf", made["report.pdf"])
+        write_whole(PAPER / "report.pdf", pdf)
         refresh()
-    return [folder / name for name in made if name != NOTEBOOK.name]
-
-
-def _made(profile: str) -> dict[str, bytes]:
-    """The executed notebook, the PDF and the page; the last two are set side by side."""
-    book = execute(NOTEBOOK, {"profile": profile}, None)
-    import nbformat
-
-    from replication.report import pandoc, prose
-
-    text = pandoc.read(book, PAPER)
-    with ThreadPoolExecutor() as pool:
-        pdf, page = (pool.submit(write, text, "") for write in (pandoc.pdf, pandoc.html))
-        filled = nbformat.writes(prose.filled(book)).encode()
-        return {NOTEBOOK.name: filled, "report.pdf": pdf.result()[0],
-                "report.html": page.result()[0].encode()}  # fmt: skip
 
 
 # The README's answer --------------------------------------------------------------------------
@@ -82,10 +71,10 @@ def answer() -> str:
     return "\n".join([*lines, "", summary, "", *seen, "", "</details>"])
 
 
-def refresh(readme: Path = README) -> None:
+def refresh() -> None:
     """Put the answer between the marks."""
-    text = readme.read_text()
+    text = README.read_text()
     if BEGIN not in text or END not in text:
-        raise ValueError(f"{readme} lacks the marks {BEGIN} and {END}. Put them back.")
+        raise ValueError(f"{README} lacks the marks {BEGIN} and {END}. Put them back.")
     before, rest = text.split(BEGIN)
-    write_whole(readme, f"{before}{BEGIN}\n{answer()}\n{END}{rest.split(END)[1]}".encode())
+    write_whole(README, f"{before}{BEGIN}\n{answer()}\n{END}{rest.split(END)[1]}".encode())

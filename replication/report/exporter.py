@@ -2,7 +2,7 @@
 
     jupyter nbconvert --to replication_pdf paper/report.ipynb
 
-nbconvert imports this file whenever it looks for exporters, so it imports next to nothing.
+nbconvert imports this file whenever it looks for exporters, so it imports nothing slow.
 """
 
 from pathlib import Path
@@ -10,23 +10,17 @@ from pathlib import Path
 from nbconvert.exporters import Exporter
 from nbformat import NotebookNode
 
+from replication.report import pandoc
+from replication.report.pages import page_of
+
 
 class _ReportExporter(Exporter):
-    """What is left to a subclass is the name of its format."""
+    """What is left to a subclass is its format, and what is written in it."""
 
     def from_notebook_node(self, nb: NotebookNode, resources=None, **kw) -> tuple:
-        from replication.report import pandoc
-
         nb, resources = super().from_notebook_node(nb, resources, **kw)
-        source = Path(resources.get("metadata", {}).get("path") or ".")
-        if self.file_extension == ".html" and "report" not in nb.metadata:
-            from replication.report.pages import page_of
-
-            return page_of(nb, source.resolve()), resources
-        beside = resources.get("output_files_dir", "report_files")
-        text, files = pandoc.FORMATS[self.file_extension](pandoc.read(nb, source), beside)
-        resources.setdefault("outputs", {}).update(files)
-        return text, resources
+        folder = Path(resources.get("metadata", {}).get("path") or ".")
+        return self.written(nb, folder, resources), resources
 
 
 class PDFExporter(_ReportExporter):
@@ -35,6 +29,9 @@ class PDFExporter(_ReportExporter):
     export_from_notebook = "Report (PDF)"
     output_mimetype = "application/pdf"
     file_extension = ".pdf"
+
+    def written(self, nb: NotebookNode, folder: Path, resources: dict) -> bytes:
+        return pandoc.pdf(pandoc.read(nb, folder))
 
 
 class HTMLExporter(_ReportExporter):
@@ -45,6 +42,10 @@ class HTMLExporter(_ReportExporter):
     output_mimetype = "text/html"
     file_extension = ".html"
 
+    def written(self, nb: NotebookNode, folder: Path, resources: dict) -> str:
+        is_report = "report" in nb.metadata
+        return pandoc.html(pandoc.read(nb, folder)) if is_report else page_of(nb, folder.resolve())
+
 
 class LatexExporter(_ReportExporter):
     """A text for XeLaTeX or LuaLaTeX, with its figures in a folder beside it."""
@@ -52,3 +53,9 @@ class LatexExporter(_ReportExporter):
     export_from_notebook = "Report (LaTeX)"
     output_mimetype = "text/latex"
     file_extension = ".tex"
+
+    def written(self, nb: NotebookNode, folder: Path, resources: dict) -> str:
+        beside = resources.get("output_files_dir", "report_files")
+        text, figures = pandoc.latex(pandoc.read(nb, folder), beside)
+        resources.setdefault("outputs", {}).update(figures)
+        return text

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replication.report import prose
-from replication.store import ROOT, StoreError
+from replication.store import PAPER, ROOT, StoreError
 
-PAPER = ROOT / "paper"
 TEMPLATE = PAPER / "template"
 FENCE = ":" * 8
 REQUIRED = {"title", "authors"}
@@ -135,12 +134,10 @@ def _division(classes: str, text: str, **attributes: object) -> str:
     return f"{FENCE} {{.{classes}{more}}}\n{text}\n\n{FENCE}"
 
 
-# What becomes of it: a text, and further files ----------------------------------------------------
-
-Files = dict[str, bytes]
+# What becomes of it -------------------------------------------------------------------------------
 
 
-def pdf(manuscript: Manuscript, beside: str) -> tuple[bytes, Files]:
+def pdf(manuscript: Manuscript) -> bytes:
     """Typst's pages, with its own fonts only, so that they are the same on every machine."""
     import typst
 
@@ -149,7 +146,7 @@ def pdf(manuscript: Manuscript, beside: str) -> tuple[bytes, Files]:
         source = folder / "article.typ"
         source.write_text(_convert(manuscript, "typst", folder, template), encoding="utf-8")
         try:
-            return typst.compile(source, ignore_system_fonts=True, pdf_standards="ua-1"), {}
+            return typst.compile(source, ignore_system_fonts=True, pdf_standards="ua-1")
         except typst.TypstError as error:
             first = error.diagnostic.partition("\n\n")[0]
             raise ReportError(f"Typst cannot set the report: {first}") from error
@@ -159,10 +156,10 @@ LOOK = (f"--template={TEMPLATE / 'article.html'}", f"--css={TEMPLATE / 'article.
 ALONE = ("--mathml", "--toc", "--toc-depth=2", "--embed-resources", *LOOK)
 
 
-def html(manuscript: Manuscript, beside: str) -> tuple[str, Files]:
+def html(manuscript: Manuscript) -> str:
     """One page that needs no other file and no network."""
     with _folder(manuscript, ".svg") as folder:
-        return _convert(manuscript, "html", folder, *ALONE), {}
+        return _convert(manuscript, "html", folder, *ALONE)
 
 
 def page(text: str, title: str) -> str:
@@ -170,17 +167,14 @@ def page(text: str, title: str) -> str:
     return _run(text, None, "--to", "html", f"--metadata=title:{title}", *ALONE)
 
 
-def latex(manuscript: Manuscript, beside: str) -> tuple[str, Files]:
-    """A text for XeLaTeX or LuaLaTeX; its figures lie in the folder ``beside``."""
+def latex(manuscript: Manuscript, beside: str) -> tuple[str, dict[str, bytes]]:
+    """A text for XeLaTeX or LuaLaTeX, and its figures, which lie in the folder ``beside``."""
     look = (f"--include-in-header={TEMPLATE / 'article.tex'}", "--number-sections",
             "-Vpapersize=a4", "-Vgeometry=margin=25mm", "-Vcolorlinks")  # fmt: skip
     with _folder(manuscript, ".pdf") as folder:
         text = _convert(manuscript, "latex", folder, f"--metadata=figures:{beside}", *look)
         figures = sorted(folder.glob("*.pdf"))
         return text, {f"{beside}/{figure.name}": figure.read_bytes() for figure in figures}
-
-
-FORMATS = {".pdf": pdf, ".html": html, ".tex": latex}
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import json
 import zipfile
 import zlib
 from argparse import Namespace
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -110,10 +109,14 @@ def _check(packed: zipfile.ZipFile) -> None:
 
 # Many together ----------------------------------------------------------------------------------
 
+TITLE = "# Results of several machines"
+"""How a report begins; a file that begins otherwise is not replaced."""
+
 
 def pool(options: Namespace) -> int:
-    out = Path(options.out)
-    if out.suffix not in (".md", ".txt") or (out.exists() and not is_ours(out)):
+    out = options.out
+    is_ours = out.is_file() and out.read_bytes().startswith(TITLE.encode())
+    if out.suffix not in (".md", ".txt") or (out.exists() and not is_ours):
         raise ValueError(f"--out {out} would not be a report of this command: name a new .md file, "
                          "or one that pool has written.")  # fmt: skip
     names = [path.name.removesuffix(".zip").removesuffix(".replication") for path in options.files]
@@ -125,17 +128,8 @@ def pool(options: Namespace) -> int:
         runs = {name: unpacked(path, Path(folder) / str(i)) for i, (name, path) in files}
     text = report(runs)
     store.write_whole(out, text.encode())
-    print(text)
-    print(f"Written to {options.out}")
+    print(f"{text}\nWritten to {out}")
     return 0
-
-
-TITLE = "# Results of several machines"
-
-
-def is_ours(path: Path) -> bool:
-    """Whether a file may be replaced: one that begins as this command begins its own."""
-    return path.is_file() and path.read_bytes().startswith(TITLE.encode())
 
 
 def report(runs: dict[str, Run]) -> str:
@@ -149,8 +143,9 @@ def report(runs: dict[str, Run]) -> str:
     parts = [TITLE, table_text(machines, "of machines"), "## Verdicts",
              table_text(side_by_side, "of verdicts"), "## What was seen"]  # fmt: skip
     for id, row in outcomes.iterrows():
-        parts.append(f"### {titles[id]}: {_together(row)}")
-        parts.append(_seen(id, runs))
+        seen = ((name, run.verdicts[id]) for name, run in runs.items())
+        lines = [f"- **{name}**, {one.outcome}: {one.evidence}" for name, one in seen]
+        parts += [f"### {titles[id]}: {_together(row)}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -163,13 +158,8 @@ def _together(outcomes: pd.Series) -> str:
     return f"they differ ({'; '.join(said)})"
 
 
-def _seen(id: str, runs: dict[str, Run]) -> str:
-    return "\n".join(f"- **{name}**, {run.verdicts[id].outcome}: {run.verdicts[id].evidence}"
-                     for name, run in runs.items())  # fmt: skip
-
-
 def _machine(run: Run) -> dict[str, str]:
-    facts: Sequence[dict] = [one.facts["machine"] for kept in run.kept.values() for one in kept]
+    facts = [one.facts["machine"] for kept in run.kept.values() for one in kept]
     places = {f"{one['processor']}, {one['cores']} cores, {one['device']}" for one in facts}
     return {"profile": run.profile, "machine": "; ".join(sorted(places)),
             "PyTorch": ", ".join(sorted({one["versions"]["torch"] for one in facts}))}  # fmt: skip

@@ -41,19 +41,25 @@ NUMBER = re.compile(r"[-−+±~≈<>≤≥]?\s*\d")
 MISSING = {"", "-", "–", "—"}
 
 
-def figure(drawing: partial | Figure, id: str, caption: str, alt: str, folder: Path) -> None:
-    """Save a figure as folder/id in three forms and show it; ``alt`` says what one sees in it.
+def figure(drawing: partial, id: str, caption: str, alt: str, folder: Path) -> None:
+    """Save what partial(draw, rows) draws as folder/id in three forms, and show it; ``alt`` says
+    what one sees in it.
 
-    A drawing that is still to be done, partial(draw, rows), is left out if ``folder`` has it: drawn
-    by the same code, from the same rows, with the same matplotlib, and its files untouched since.
+    It is not drawn if ``folder`` has it: drawn by the same code, from the same rows, with the same
+    matplotlib, and its files untouched since.
     """
     _check("figure", id, caption)
     if not alt.strip():
         raise ValueError(f"The figure {id} has no alternative text. Say in alt what one sees.")
-    width = _kept(drawing, id, folder) or _save(drawing, id, folder)
+    notes = _notes(folder)
+    if id not in notes or notes[id]["key"] != _key(drawing, id, folder):
+        width = _save(drawing(), id, folder)
+        notes[id] = {"key": _key(drawing, id, folder), "width_in": width}
+        write_whole(folder / DRAWN, to_json(notes))
     where = folder.resolve()
     file = where.relative_to(ROOT) if where.is_relative_to(ROOT) else where
     data = {"image/png": b64encode((folder / f"{id}.png").read_bytes()).decode()}
+    width = notes[id]["width_in"]
     _show("figure", id, caption, data, alt=alt, file=(file / id).as_posix(), width_in=width)
 
 
@@ -106,12 +112,6 @@ def _show(kind: str, id: str, caption: str, data: dict, **more) -> None:
     display({"text/markdown": legend}, raw=True, metadata={"report": {"kind": "caption"}})
 
 
-def _kept(drawing: partial | Figure, id: str, folder: Path) -> float | None:
-    """The width of a figure that need not be drawn again."""
-    found = _notes(folder).get(id)
-    return found["width_in"] if found and found["key"] == _key(drawing, id, folder) else None
-
-
 def _notes(folder: Path) -> dict[str, dict]:
     """From what figures were drawn; none if they are damaged: what is not known is drawn again."""
     try:
@@ -122,30 +122,23 @@ def _notes(folder: Path) -> dict[str, dict]:
         return {}
 
 
-def _save(drawing: partial | Figure, id: str, folder: Path) -> float:
-    """In all forms, with a note of what they were drawn from."""
-    fig = drawing() if isinstance(drawing, partial) else drawing
+def _save(drawn: Figure, id: str, folder: Path) -> float:
+    """In all forms; the width."""
     for form, undated in UNDATED.items():
         buffer = BytesIO()
         with mpl.rc_context({"svg.hashsalt": id, "svg.fonttype": "path"}):
-            fig.savefig(buffer, format=form, metadata=undated)
+            drawn.savefig(buffer, format=form, metadata=undated)
         write_whole(folder / f"{id}.{form}", buffer.getvalue())
-    plt.close(fig)
-    width = float(fig.get_size_inches()[0])
-    if key := _key(drawing, id, folder):
-        notes = _notes(folder) | {id: {"key": key, "width_in": width}}
-        write_whole(folder / DRAWN, to_json(notes))
-    return width
+    plt.close(drawn)
+    return float(drawn.get_size_inches()[0])
 
 
-def _key(drawing: partial | Figure, id: str, folder: Path) -> str | None:
-    """Of the code that draws, of what it draws and of the files; None if drawn already or lost."""
-    files = [folder / f"{id}.{form}" for form in UNDATED]
-    if not isinstance(drawing, partial) or not all(file.exists() for file in files):
-        return None
+def _key(drawing: partial, id: str, folder: Path) -> str:
+    """Of the code that draws, of what it draws and of the files that are there."""
     code = code_hash(drawing.func, use_style) + mpl.__version__
     given = pickle.dumps((drawing.args, drawing.keywords))
-    parts = [code.encode(), given, *(file.read_bytes() for file in files)]
+    files = [folder / f"{id}.{form}" for form in UNDATED]
+    parts = [code.encode(), given, *(file.read_bytes() for file in files if file.exists())]
     return digest(b"".join(parts))[:12]
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replication.store.code import code_hash, commit, notebook_hash
 from replication.store.files import (
     BUILD,
+    PAPER,
     RESULTS,
     ROOT,
     StoreError,

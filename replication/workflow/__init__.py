@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from replication import experiments, store
+from replication.store import PAPER
 from replication.workflow import notebooks
 from replication.workflow.drive import Drive, alone
 
-PAPER = store.ROOT / "paper"
 ARTICLE = ("report.ipynb", "claims.yaml", "references.bib", "template/[!.]*.[chlt]*[!~]")
 """What the article is made from: what else lies in paper/, such as an editor's copy, is not."""
 FRESH = ".fresh"

@@ -160,15 +160,12 @@ def known(notebook: Path, name: str) -> Parameter:
     raise ValueError(f"{notebook.name} has no parameter {name}.{hint} It has {has}.")
 
 
-def read_file(notebook: Path, file: Path) -> dict[str, Any]:
-    """Parameters as a JSON file has them, their names held against the parameters cell."""
+def read_file(file: Path) -> dict[str, Any]:
+    """Parameters as a JSON file has them."""
     try:
-        given = dict(json.loads(_text(file)))
+        return dict(json.loads(_text(file)))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} cannot be read as a JSON file of parameters: {error}.") from None
-    for name in given:
-        known(notebook, name)
-    return given
 
 
 def _text(file: Path) -> str:
