@@ -55,42 +55,36 @@ def report(options: Namespace) -> int:
 
 
 def examine() -> Iterator[Check]:
-    """Try each thing: it says what it found, or it raises."""
+    """Try each thing: it says whether it is fine and what it found, or it raises."""
     for name, is_needed, look, remedy in CHECKS:
         try:
-            yield Check(name, True, is_needed, look(), remedy)
+            is_fine, found = look()
         except Exception as error:
-            said = (str(error) or type(error).__name__).splitlines()[0]
-            yield Check(name, False, is_needed, said, remedy)
+            is_fine, found = False, (str(error) or type(error).__name__).splitlines()[0]
+        yield Check(name, is_fine, is_needed, found, remedy)
 
 
-def _if(fine: bool, found: str) -> str:
-    if not fine:
-        raise RuntimeError(found)
-    return found
-
-
-def _cores() -> str:
+def _cores() -> tuple[bool, str]:
     load, facts = os.getloadavg()[0], measure.machine()
     found = f"{facts['cores']} of {facts['processor']}, {facts['threads']} threads, load {load:.1f}"
-    return _if(load < 0.5 * facts["cores"], found)
+    return load < 0.5 * facts["cores"], found
 
 
-def _memory() -> str:
+def _memory() -> tuple[bool, str]:
     import psutil
 
     found = psutil.virtual_memory()
     said = f"{found.available / 1e9:.1f} of {found.total / 1e9:.0f} GB free"
-    return _if(found.available > MEMORY_GB * 1e9, said)
+    return found.available > MEMORY_GB * 1e9, said
 
 
-def _disk() -> str:
+def _disk() -> tuple[bool, str]:
     free, writable = shutil.disk_usage(store.ROOT).free / 1e9, os.access(store.ROOT, os.W_OK)
     found = f"{free:.0f} GB free" + ("" if writable else f", but {store.ROOT} cannot be written")
-    return _if(free > DISK_GB and writable, found)
+    return free > DISK_GB and writable, found
 
 
-def _kernel() -> str:
+def _kernel() -> tuple[bool, str]:
     """Notebooks are run by the kernel python3: it must start, and find this package."""
     from jupyter_client.manager import run_kernel
 
@@ -99,33 +93,33 @@ def _kernel() -> str:
         try:
             reply = client.execute_interactive(QUESTION, timeout=PATIENCE, output_hook=said.append)
         except TimeoutError:
-            raise RuntimeError("it starts, but does not answer") from None
+            return False, "it starts, but does not answer"
     text = "".join(message["content"].get("text", "") for message in said).strip()
-    return _if(reply["content"]["status"] == "ok", text or "it cannot import replication")
+    return reply["content"]["status"] == "ok", text or "it cannot import replication"
 
 
-def _compiled() -> str:
+def _compiled() -> tuple[bool, str]:
     """Whether it works here, tried; and what causal linear attention runs on by default."""
     found, now = attention.available_kernel(), os.environ.get(VARIABLE, "auto")
-    return _if(found.kernel == "compiled", f"{found.reason}; {VARIABLE} is {now}")
+    return found.kernel == "compiled", f"{found.reason}; {VARIABLE} is {now}"
 
 
-def _halves() -> str:
+def _halves() -> tuple[bool, str]:
     """Whether a product of half types can be computed, as it is or by another way."""
     found = halves.mend()
-    return _if(not found, found or "nothing speaks against products in bfloat16")
+    return not found, found or "nothing speaks against products in bfloat16"
 
 
-def _package(name: str, attempt: Callable[[Any], object]) -> str:
+def _package(name: str, attempt: Callable[[Any], object]) -> tuple[bool, str]:
     """Its version, if it can be imported and does what it is for."""
     module = import_module(name)
     attempt(module)
-    return f"{name} {getattr(module, '__version__', 'there')}"
+    return True, f"{name} {getattr(module, '__version__', 'there')}"
 
 
-def _mechanism(card: attention.Mechanism) -> str:
+def _mechanism(card: attention.Mechanism) -> tuple[bool, str]:
     why = card.unavailable("float32")
-    return _if(not why, why or card.look.label)
+    return not why, why or card.look.label
 
 
 PYTHON, LIBC = f"{platform.python_version()}, {sys.executable}", platform.libc_ver()[0] or "another"
@@ -140,11 +134,12 @@ TRIED = (
 )  # fmt: skip
 """A package, and what it is to do; ``make setup`` brings it back."""
 CHECKS = [
-    ("Python", True, lambda: _if(sys.version_info >= (3, 11), PYTHON), "make PYTHON=/path/to/it"),
-    ("CUDA", False, torch.cuda.get_device_name, "all runs on the CPU; profile paper is for a GPU"),
+    ("Python", True, lambda: (sys.version_info >= (3, 11), PYTHON), "make PYTHON=/path/to/it"),
+    ("CUDA", False, lambda: (True, torch.cuda.get_device_name()),
+     "all runs on the CPU; profile paper is for a GPU"),
     ("cores", False, _cores, "others compute here: times will be noisy"),
     ("memory", False, _memory, f"below {MEMORY_GB} GB the longest sequences are left out"),
-    ("allocator", False, lambda: _if(LIBC == "glibc", LIBC), "times may include page faults"),
+    ("allocator", False, lambda: (LIBC == "glibc", LIBC), "times may include page faults"),
     ("disk", True, _disk, f"have {DISK_GB} GB free in a folder that can be written"),
     ("notebook kernel", True, _kernel, f"{sys.executable} -m ipykernel install --sys-prefix"),
     *((title, True, partial(_package, *tried), "make setup") for title, *tried in TRIED),

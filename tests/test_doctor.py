@@ -62,7 +62,10 @@ def test_only_what_is_needed_and_missing_makes_the_doctor_fail(monkeypatch, caps
 
     monkeypatch.setattr(experiments, "every", dict)
     for is_needed, code in ((False, 0), (True, 1)):
-        checks = [("a", True, lambda: "here", ""), ("b", is_needed, missing, "get it there")]
+        checks = [
+            ("a", True, lambda: (True, "here"), ""),
+            ("b", is_needed, missing, "get it there"),
+        ]
         monkeypatch.setattr(doctor, "CHECKS", checks)
         assert main(["doctor"]) == code
         said = capsys.readouterr().out
