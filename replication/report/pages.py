@@ -37,16 +37,15 @@ def page_of(book: dict, folder: Path) -> str:
     texts, title, heading = [], "", ""
     for cell in book["cells"]:
         source = "".join(cell["source"])
-        heading = (HEADING.findall(source) or [heading])[-1] if _is_prose(cell) else heading
-        if not title and heading:
-            title, source = heading, HEADING.sub("", source, count=1)
-        texts += [_prose(source, folder) if _is_prose(cell) else _code(cell, source)]
+        if cell["cell_type"] == "markdown":
+            heading = (HEADING.findall(source) or [heading])[-1]
+            if not title and heading:
+                title, source = heading, HEADING.sub("", source, count=1)
+            texts.append(_prose(source, folder))
+        else:
+            texts.append(_code(cell, source))
         texts += [_output(output, heading, folder) for output in cell.get("outputs", ())]
     return pandoc.page("\n\n".join(texts), title or "Notebook")
-
-
-def _is_prose(cell: dict) -> bool:
-    return cell["cell_type"] == "markdown"
 
 
 def _prose(text: str, folder: Path) -> str:
