@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 
 import pandas as pd
@@ -42,6 +43,7 @@ TABLES = {
     "random bytes": lambda old: RANDOM,
     "a column renamed": lambda old: old.replace(b"time_ms", b"time_us"),
     "a value inf": lambda old: old.replace(b"0.25", b"inf"),
+    "another digit": lambda old: old.replace(b"0.25", b"0.26"),
 }
 PROVENANCES = {
     "cut": lambda old: old[:50],
@@ -63,12 +65,16 @@ def test_a_damaged_unit_is_named_with_its_remedy_and_made_again(unit, tmp_path, 
     path = path if TABLES.get(how) is change else path.with_suffix(".json")
     path.write_bytes(change(path.read_bytes()))
     said = rf"{path.stem}.* is damaged: .*Measure it with\n    replication run toy --profile smoke"
-    with pytest.raises(store.StoreError, match=f"(?s){said}"):
-        store.load(unit, tmp_path)
+    for read in (store.load, partial(store.ensure, rows="saved")):
+        with pytest.raises(store.StoreError, match=f"(?s){said}"):
+            read(unit, tmp_path)
     with pytest.raises(store.StoreError, match=r"one-\w{8}\."):
         store.read_folder(tmp_path)
     assert not store.is_current(unit, tmp_path)
-    assert store.ensure(unit, tmp_path).rows.equals(ROWS)
+    store.retire([unit], tmp_path)
+    again = store.ensure(unit, tmp_path)
+    assert again.is_current
+    assert again.rows.equals(ROWS)
 
 
 def test_a_fact_that_a_provenance_lacks_is_named(unit, tmp_path):

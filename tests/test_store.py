@@ -1,7 +1,6 @@
 """Units are written whole, told when damaged, and stale by what they really run alone."""
 
 import fcntl
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -67,11 +66,12 @@ def test_many_are_made_in_any_order_and_loaded_in_theirs_missing_ones_alone(tmp_
 
 
 def test_retired_units_are_made_anew_and_saved_ones_serve_until_then(tmp_path):
-    wanted = [unit(8), unit(16)]
+    wanted, begun = [unit(8), unit(16)], unit(63)
     store.ensure_all(wanted, tmp_path)
-    wanted[0].scratch(tmp_path).write_text("begun")
-    store.retire(wanted, tmp_path)
-    assert not wanted[0].scratch(tmp_path).exists()
+    for one in (wanted[0], begun):
+        one.scratch(tmp_path).write_text("begun")
+    store.retire([*wanted, begun], tmp_path)
+    assert not any(one.scratch(tmp_path).exists() for one in (wanted[0], begun))
     assert not any(store.is_current(one, tmp_path) for one in wanted)
     assert len(store.ensure_all(wanted, tmp_path, rows="saved")) == 2
     store.ensure(wanted[0], tmp_path)
@@ -111,7 +111,7 @@ def test_no_rows_are_not_saved(tmp_path):
     assert not store.exists(empty, tmp_path)
 
 
-# Damage -------------------------------------------------------------------------------------
+# Missing and stale; what is damaged is in test_damage.py ------------------------------------
 
 REMEDY = "\n    replication run toy --profile smoke"
 
@@ -120,47 +120,6 @@ def test_missing_results_name_the_command_that_makes_them(tmp_path):
     with pytest.raises(StoreError, match=r"No results at .*N8-\w+\.csv") as told:
         store.load(unit(), tmp_path)
     assert str(told.value).endswith(REMEDY)
-
-
-TABLES = {
-    "cut at a line": lambda text: text[: text.rindex(b"\n", 0, -1) + 1],
-    "emptied": lambda text: b"",
-    "random bytes": lambda text: os.urandom(len(text)),
-    "a renamed column": lambda text: text.replace(b"time_ms", b"time_us"),
-    "another digit": lambda text: text.replace(b"1e-17", b"1e-18"),
-}
-
-
-@pytest.mark.parametrize("how", TABLES)
-def test_a_damaged_table_is_refused_by_name_and_made_again(tmp_path, how):
-    store.ensure(unit(), tmp_path)
-    path = unit().path(tmp_path)
-    whole = path.read_bytes()
-    path.write_bytes(TABLES[how](whole))
-    assert path.read_bytes() != whole
-    for read in (store.load, partial(store.ensure, rows="saved")):
-        with pytest.raises(StoreError, match=f"{path} is damaged") as told:
-            read(unit(), tmp_path)
-        assert str(told.value).endswith(REMEDY)
-    with pytest.raises(StoreError, match="is damaged"):
-        store.read_folder(tmp_path)
-    assert not store.is_current(unit(), tmp_path)
-    store.ensure(unit(), tmp_path)
-    assert path.read_bytes() == whole
-
-
-@pytest.mark.parametrize("lost", ["table", "source", "numbers", "all"])
-def test_a_damaged_provenance_is_refused_by_name_and_made_again(tmp_path, lost):
-    store.ensure(unit(), tmp_path)
-    path = unit().path(tmp_path).with_suffix(".json")
-    facts = json.loads(path.read_text())
-    facts.pop(lost, None)
-    path.write_text("{ broken" if lost == "all" else json.dumps(facts))
-    with pytest.raises(StoreError, match=f"{path} is damaged") as told:
-        store.load(unit(), tmp_path)
-    assert str(told.value).endswith(REMEDY)
-    store.retire([unit()], tmp_path)
-    assert store.ensure(unit(), tmp_path).is_current
 
 
 def test_stale_rows_are_refused_where_current_ones_are_asked_for(tmp_path):
@@ -238,11 +197,3 @@ def test_the_commit_is_told_and_unknown_without_git(monkeypatch, tmp_path):
     assert store.commit()
     monkeypatch.setattr(code, "PACKAGE", tmp_path / "replication")
     assert store.commit() == "unknown"
-
-
-def test_fresh_does_not_resume_what_was_broken_off(tmp_path):
-    one = unit()
-    one.scratch(tmp_path).parent.mkdir(parents=True)
-    one.scratch(tmp_path).write_bytes(b"half a run")
-    store.retire([one], tmp_path)
-    assert not one.scratch(tmp_path).exists()

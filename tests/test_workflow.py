@@ -8,7 +8,7 @@ import sys
 import pytest
 from workflow_cases import PLACE, add_experiment, call, importable, limited, new_project
 
-from replication import store, workflow
+from replication import workflow
 from replication.workflow import Job
 
 TYPED = ("report", "--profile", "smoke", "--cores", "2")
@@ -154,9 +154,3 @@ def test_a_report_comes_from_its_sources_and_not_from_what_an_editor_leaves(tmp_
     assert workflow.report_files() == [], "there is no article"
     (tmp_path / "report.ipynb").touch()
     assert workflow.report_files() == sorted(tmp_path / name for name in made)
-
-
-def test_two_drivers_do_not_work_in_one_folder(tmp_path):
-    said = "is being written by another process"
-    with workflow.alone(tmp_path / "x"), pytest.raises(store.StoreError, match=said):
-        workflow.alone(tmp_path / "x").__enter__()
