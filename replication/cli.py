@@ -169,13 +169,12 @@ def _add_report_commands(commands) -> None:
     render = commands.add_parser("render", help="build the report from the rows there are")
     export = commands.add_parser("export", help="write the results of a profile as one file")
     export.add_argument("--out", type=Path, help="default: build/PROFILE.replication.zip")
-    export.add_argument("--profile", default="quick", choices=PROFILES)
-    export.set_defaults(run=later("replication.report.pool:export"))
     pool = commands.add_parser("pool", help="judge the exported files of several machines")
     pool.add_argument("files", type=Path, nargs="+", metavar="FILE")
     pool.add_argument("--out", type=Path, default=BUILD / "pool.md")
     pool.set_defaults(run=later("replication.report.pool:pool"))
-    for one, run in ((report, _report), (render, _render)):
+    exporting = later("replication.report.pool:export")
+    for one, run in ((report, _report), (render, _render), (export, exporting)):
         one.add_argument("--profile", default="quick", choices=PROFILES)
         one.set_defaults(run=run)
 

@@ -4,7 +4,6 @@ Only the standard library, and only syntax that Python 3.6 can read: an old Pyth
 able to run this file to learn that it is too old.
 """
 
-import argparse
 import contextlib
 import hashlib
 import importlib.util
@@ -21,6 +20,7 @@ PYTHON = VENV / "bin" / "python"
 LOG = VENV / "install.log"  # made first: a .venv with a log but no stamp was interrupted
 STAMP = VENV / "ready"  # written last: what .venv was made from
 OLDEST = (3, 11)
+NEED_GB = 3
 
 CHECK = """
 import sys
@@ -71,11 +71,11 @@ def check_python():
         )
 
 
-def check_disk(need_gb):
+def check_disk():
     free_gb = shutil.disk_usage(VENV if VENV.exists() else ROOT).free / 1e9
-    if free_gb < need_gb:
+    if free_gb < NEED_GB:
         raise CannotGoOnError(
-            f"Only {free_gb:.1f} GB of disk space are free in {ROOT}, about {need_gb:g} GB are"
+            f"Only {free_gb:.1f} GB of disk space are free in {ROOT}, about {NEED_GB:g} GB are"
             " needed (more where pip chooses a CUDA build of torch). Free some space, or make .venv"
             " a symbolic link to an empty folder on a larger disk."
         )
@@ -108,7 +108,7 @@ def broken():
     return subprocess.run([str(PYTHON), "-c", CHECK, *names], **pipes).stdout.split()
 
 
-def set_up(need_gb):
+def set_up():
     """Nothing if .venv is up to date and whole, pip if a package is missing or only pyproject.toml
     has changed, else all anew."""
     have, want = recorded(), ingredients()
@@ -117,7 +117,7 @@ def set_up(need_gb):
         return
     check_python()
     check_owner()
-    check_disk(need_gb)
+    check_disk()
     if lost:
         say(f"Missing in .venv, or not whole: {', '.join(lost)}. Installing again.")
         STAMP.unlink()
@@ -227,10 +227,8 @@ def plainly():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--need-gb", type=float, default=3, help="disk space to ask for (GB)")
     with plainly():
-        set_up(parser.parse_args().need_gb)
+        set_up()
 
 
 if __name__ == "__main__":
