@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from replication import experiments
-from replication.experiments.base import Experiment, lies_at
+from replication.experiments.base import WORDS, Experiment, lies_at
 from replication.store import ROOT, StoreError, locked, notebook_hash
 
 NOTEBOOKS = ROOT / "notebooks"
@@ -101,10 +101,8 @@ class Parameter(NamedTuple):
         raise ValueError(f"{self.name}={shown} is not {words}. Give {words}{such}.")
 
 
-KINDS = {
-    "int": (int, "a whole number"), "float": (float, "a number"), "str": (str, "a word"),
-    "bool": (bool, "true or false"), "list": (list, "a list"), "dict": (dict, "a mapping"),
-}  # fmt: skip
+_WORDS = WORDS | {list: "a list", dict: "a mapping"}
+KINDS = {kind.__name__: (kind, words) for kind, words in _WORDS.items()}
 
 
 class _Loader(yaml.SafeLoader):
