@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
 from replication.stats.intervals import LEVEL
-from replication.stats.levels import EXACT, FEWEST_UNITS, TIME, TooFewError, log_ratios, over_units
+from replication.stats.levels import EXACT, TIME, TooFewError, fewest, log_ratios, over_units
 
 PER_OCTAVE = 96
 """Points between N and 2 N at which ratios are looked at; between them a straight line."""
@@ -69,13 +69,20 @@ class Crossover:
         return f" ({100 * self.level:g} % interval {' to '.join(dict.fromkeys(ends))})"
 
     def _brief(self, mark: str, below: str, beyond: str) -> str:
-        """The number, a mark, and the interval; 0 and infinity are what lies outside."""
+        """A number with its mark and interval; 0 and infinity are what lies outside."""
         at, *ends = (
             {0: below, inf: beyond}.get(N) or (rounded(N) if N < 1e6 else f"{N:.0e}")
             for N in (self.at, self.low, self.high)
             if N is not None
         )
+        if self.status != "crosses":
+            return at
         return f"{at}{mark} ({'–'.join(ends)})" if ends else f"{at}{mark}"
+
+    def ends(self) -> dict[str, float | None]:
+        """For a file, which has no infinity: ``status`` says what a None stands for."""
+        found = {name: getattr(self, name) for name in ("at", "low", "high")}
+        return {name: None if x is None or isinf(x) else float(x) for name, x in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +103,7 @@ class Measured(Crossover):
 
     def brief(self) -> str:
         """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""
-        outside = f"<{self.shortest}", f">{self.longest}"
-        if self.status != "crosses":
-            return outside[self.status == "beyond"]
-        return self._brief("‡" * (self.crossings > 1), *outside)
+        return self._brief("‡" * (self.crossings > 1), f"<{self.shortest}", f">{self.longest}")
 
     def sentence(self, labels: Labels = None) -> str:
         yes, no = self._words(labels)
@@ -128,7 +132,7 @@ def measured_crossover(
             f"{len(N)} lengths have undisturbed repeats enough of both {contender} and {opponent}, "
             "but at least 2 are needed. Measure more of them."
         )
-    if len(logs) < (1 if quantity in EXACT else FEWEST_UNITS):
+    if len(logs) < fewest(quantity):
         raise TooFewError(
             f"Too few repeats of {contender} and {opponent} were undisturbed for a crossover."
         )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
+from scipy.stats import quantile_test
 from statsmodels.stats.weightstats import DescrStatsW
 
 LEVEL = 0.95
@@ -17,10 +17,8 @@ def median_interval(values: np.ndarray) -> tuple[float, float, float]:
     NaN where there are too few. How many values lie below the median is binomial. A bootstrap of
     few covers less: 87 to 93 % with 5 to 10 values.
     """
-    ordered, n = np.sort(values), len(values)
-    tail = max(0, int(binom.ppf((1 - LEVEL) / 2, n, 0.5)) - 1)
-    ends = (ordered[tail], ordered[-1 - tail]) if 2 * 0.5**n <= 1 - LEVEL else (np.nan, np.nan)
-    return float(np.median(values)), float(ends[0]), float(ends[1])
+    low, high = quantile_test(values, p=0.5).confidence_interval(LEVEL)
+    return float(np.median(values)), float(low), float(high)
 
 
 class Equivalence(NamedTuple):

@@ -112,9 +112,13 @@ def growth_exponent(
 ) -> Exponent:
     """The slope of log cost over log N at N >= shortest, in units that reached all of them."""
     logs = _of(levels(rows, quantity), contender).sort_index(axis=1).loc[:, shortest:]
-    logs = _in_common(logs, quantity)
-    _check_lengths(logs.shape[1], FEWEST_LENGTHS, f"{contender} at N >= {shortest}")
+    logs = _reached(logs, quantity).dropna()
+    if len(logs) < fewest(quantity):
+        raise TooFewError(f"{len(logs)} units reached all lengths, {FEWEST_UNITS} are needed.")
     N = logs.columns.to_numpy(int)
+    if len(N) < FEWEST_LENGTHS:
+        raise TooFewError(f"{len(N)} lengths were measured for {contender} at N >= {shortest}, but "
+                          f"at least {FEWEST_LENGTHS} are needed. Measure more lengths.")  # fmt: skip
     x = np.log(N) - np.log(N).mean()
     slopes = logs.to_numpy() @ x / (x @ x)
     value, low, high, _ = map(float, over_units(slopes, LEVEL, quantity))
@@ -137,16 +141,12 @@ def log_ratios(
 
 def _reached(logs: pd.DataFrame, quantity: str) -> pd.DataFrame:
     """The lengths that enough units have: one that a single run reached says nothing of others."""
-    fewest = 1 if quantity in EXACT else min(FEWEST_UNITS, len(logs))
-    return logs.loc[:, logs.notna().sum() >= fewest]
+    return logs.loc[:, logs.notna().sum() >= min(fewest(quantity), len(logs))]
 
 
-def _in_common(logs: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """Of those lengths, the units that have all."""
-    found = _reached(logs, quantity).dropna()
-    if len(found) < (1 if quantity in EXACT else FEWEST_UNITS):
-        raise TooFewError(f"{len(found)} units reached all lengths, {FEWEST_UNITS} are needed.")
-    return found
+def fewest(quantity: str) -> int:
+    """Units without which there is no estimate."""
+    return 1 if quantity in EXACT else FEWEST_UNITS
 
 
 def over_units(values: np.ndarray, level: float, quantity: str) -> tuple:
@@ -182,9 +182,3 @@ def _of(table: pd.DataFrame, contender: str) -> pd.DataFrame:
         known = ", ".join(names) or "none"
         raise TooFewError(f'No rows of contender "{contender}". Measured are: {known}.')
     return table[contender]
-
-
-def _check_lengths(came: int, fewest: int, what: str) -> None:
-    if came < fewest:
-        needed = f"at least {fewest} are needed. Measure more lengths."
-        raise TooFewError(f"{came} lengths were measured for {what}, but {needed}")

@@ -92,13 +92,8 @@ def _is_cut(found: Measured, evidence: Evidence) -> bool:
 
 
 def _as_dict(c: Measured) -> dict:
-    ends = {name: _finite(getattr(c, name)) for name in ("at", "low", "high")}
     names = ("contender", "opponent", "quantity", "status", "level", "shortest", "longest")
-    return {name: getattr(c, name) for name in names} | ends | {"sentence": c.sentence(words())}
-
-
-def _finite(x: float | None) -> float | None:
-    return float(x) if x is not None and isfinite(x) else None
+    return {name: getattr(c, name) for name in names} | c.ends() | {"sentence": c.sentence(words())}
 
 
 def _paragraph(s: Scaling, evidence: Evidence, crossovers: list[Measured]) -> str:

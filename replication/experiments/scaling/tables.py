@@ -204,9 +204,7 @@ def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor:
         return Verdict(INCONCLUSIVE, f"The model's steps cannot be compared: {error}", {})
     if evidence.refused:
         return Verdict(INCONCLUSIVE, evidence.refused, {})
-    ends = {name: getattr(found, name) for name in ("at", "low", "high")}
-    values = {n: None if math.isinf(x) else x for n, x in ends.items()}
-    values["longest"] = found.longest
+    values = found.ends() | {"longest": found.longest}
     sentence = (
         f"In a training step of a model of the same sizes, {found.sentence(words())}. This is "
         "another program on other hardware than the earlier replication's."
