@@ -109,7 +109,7 @@ def test_last_root_is_where_the_saving_becomes_positive_for_good():
     saved = np.random.default_rng(9).normal(size=(400, 3)) * [100, 10, 0.1]
     saved[::4, 2] = 0
     n = np.geomspace(1, 1e8, 4000)
-    for root, (d0, d1, d2) in zip(last_root(saved), saved, strict=True):
+    for root, (d0, d1, d2) in zip(map(last_root, saved), saved, strict=True):
         not_yet = n[d0 + d1 * n + d2 * n**2 <= 0]
         if math.isinf(root) or root == 0:
             assert not_yet.size == 0 if root == 0 else not_yet[-1] == n[-1]

@@ -12,7 +12,7 @@ from statsmodels.regression.linear_model import RegressionResultsWrapper as Fit
 
 from replication.experiments.crossover.numbers import EARLIER_STEPS, TABLE_1
 from replication.experiments.scaling.numbers import figure_1
-from replication.stats import LEVEL, TIME, Crossover, Labels, TooFewError, ask, location, rounded
+from replication.stats import LEVEL, TIME, Crossover, TooFewError, ask, location, rounded
 from replication.stats.crossing import measured_crossover
 from replication.stats.levels import check_level
 
@@ -58,29 +58,23 @@ class Fitted(Crossover):
 
     def brief(self) -> str:
         """Such as always, never, or 3149† (2402–∞) where it is extrapolated."""
-        if self.status != "crosses":
-            return {"below": "always", "beyond": "never"}[self.status]
-        return self._brief("†" * self.extrapolated, "1", "∞")
+        if self.status == "crosses":
+            return self._brief("†" * self.extrapolated, "1", "∞")
+        return "always" if self.status == "below" else "never"
 
-    def sentence(self, labels: Labels = None) -> str:
-        yes, _ = self._words(labels)
+    def sentence(self) -> str:
+        yes, _ = self._words(None)
         text = {
             "below": f"{yes} at every N",
             "beyond": f"there is no N from which on {yes}",
         }.get(self.status) or f"{yes} from N = {rounded(self.at)} on"
         terms = ("a", "b N", "c N^2")
         models = " and ".join(" + ".join(terms[p] for p in model) for model in self.powers)
-        misfit = f"the fits miss the measurements by up to {100 * self.misfit:.1f} %"
-        interval = self._interval("1", "infinity")
-        return f"by the fits {models}, {text}{interval}{self._outside()}; {misfit}"
-
-    def _outside(self) -> str:
-        if not self.extrapolated:
-            return ""
-        if self.at < self.shortest:
-            return f", extrapolated below the shortest measurement, N = {self.shortest}"
-        times = f" {self.factor:.2g} times" if self.status == "crosses" else ""
-        return f", extrapolated{times} beyond the longest measurement, N = {self.longest}"
+        text = f"by the fits {models}, {text}{self._interval('1', 'infinity')}"
+        if self.longest < self.at < np.inf:
+            text += (f", extrapolated {self.factor:.2g} times beyond the longest measurement, "
+                     f"N = {self.longest}")  # fmt: skip
+        return f"{text}; the fits miss the measurements by up to {100 * self.misfit:.1f} %"
 
 
 def papers_crossing() -> float:
@@ -136,25 +130,16 @@ def design(N: np.ndarray, powers: Model) -> np.ndarray:
     return np.asarray(N, float)[:, None] ** np.array(powers)
 
 
-def saving(contender: np.ndarray, opponent: np.ndarray, powers: Powers) -> np.ndarray:
-    """The opponent's cost minus the contender's, as coefficients [..., 3] of 1, N and N^2."""
-    ours, theirs = np.zeros((2, *contender.shape[:-1], 3))
-    ours[..., powers[0]], theirs[..., powers[1]] = contender, opponent
-    return np.where(np.isclose(ours, theirs, rtol=EQUAL, atol=0), 0.0, theirs - ours)
-
-
-def last_root(saved: np.ndarray) -> np.ndarray:
-    """The N from which on saved = d0 + d1 N + d2 N^2 stays positive: [..., 3] -> [...].
+def last_root(saved: np.ndarray) -> float:
+    """The N from which on d0 + d1 N + d2 N^2 stays positive, of these coefficients.
 
     0 if that is so from N = 1 on; infinity if there is no such N.
     """
-    d0, d1, d2 = np.moveaxis(saved, -1, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        width = np.sqrt(d1**2 - 4 * d2 * d0)
-        root = np.where(d1 > 0, -2 * d0 / (d1 + width), (width - d1) / (2 * d2))
-    always = ~(root >= 1)  # also where no root is real
-    rises = np.where(d2 != 0, d2 > 0, np.where(d1 != 0, d1 > 0, d0 > 0))
-    return np.where(rises, np.where(always, 0.0, root), np.inf)
+    terms = saved[saved != 0]
+    if not len(terms) or terms[-1] < 0:
+        return np.inf
+    roots = Polynomial(saved).roots()
+    return float(max(roots.real[np.isreal(roots) & (roots.real >= 1)], default=0.0))
 
 
 def _regressed(
@@ -164,8 +149,10 @@ def _regressed(
     check_level(level)
     both = zip(costs, powers, strict=True)
     fits = tuple(sm.OLS(cost, design(N, model)).fit() for cost, model in both)
-    saved = saving(fits[0].params, fits[1].params, powers)
-    root = float(last_root(saved))
+    ours, theirs = np.zeros((2, 3))  # coefficients of 1, N and N^2
+    ours[[*powers[0]]], theirs[[*powers[1]]] = (fit.params for fit in fits)
+    saved = np.where(np.isclose(ours, theirs, rtol=EQUAL, atol=0), 0.0, theirs - ours)
+    root = last_root(saved)
     low, high = _fieller(saved, fits, powers, root, level) if 0 < root < np.inf else (None, None)
     return Fitted(
         contender=names[0], opponent=names[1], quantity=TIME, at=root, low=low, high=high,
