@@ -10,17 +10,18 @@ import pytest
 from replication.cli import main, parser
 from replication.experiments.crossover import ask
 from replication.experiments.crossover.limit import Limit
+from replication.experiments.crossover.question import one_length
 from replication.experiments.scaling.contenders import kinds
+from replication.store import Result
 
 
 def asked(*arguments):
-    return ask.question(parser().parse_args(["ask", *arguments]))
+    return one_length(parser().parse_args(["ask", *arguments]))
 
 
 def test_the_layer_is_the_one_that_is_asked_about():
-    found = asked(
-        "--length", "96", "--batch", "3", "--heads", "2", "--head-dim", "16", "--no-causal"
-    )
+    found = asked("--length", "96", "--batch", "3", "--heads", "2", "--head-dim", "16",
+                  "--no-causal")  # fmt: skip
     (groups,) = kinds(found)
     assert [(one.N, one.batch, one.heads, one.head_dim, one.causal) for one in groups] == [
         (96, 3, 2, 16, False)
@@ -29,19 +30,9 @@ def test_the_layer_is_the_one_that_is_asked_about():
 
 def test_every_mechanism_has_its_costs_or_a_reason(capsys):
     """Believing every repeat, as profile smoke does: this machine may be busy."""
-    small = [
-        "--length",
-        "64",
-        "--heads",
-        "1",
-        "--head-dim",
-        "16",
-        "--seconds",
-        "120",
-        "--dtype",
-        "float64",
-    ]
-    scaling = asked(*small, "--compare", "linear", "softmax-textbook", "authors")
+    scaling = asked("--length", "64", "--heads", "1", "--head-dim", "16", "--seconds", "120",
+                    "--dtype", "float64", "--compare", "linear", "softmax-textbook",
+                    "authors")  # fmt: skip
     found = ask.answer(replace(scaling, profile="smoke"), Limit.of(120.0))
     assert {one["attention"] for one in found["costs"]} == {"linear attention", "textbook softmax"}
     first, second = found["costs"]
@@ -64,7 +55,8 @@ def repeats(contender, ms, undisturbed, disturbed=0):
 
 def answered(monkeypatch, *rows):
     """The answer, and the table that is printed, of rows that were measured before."""
-    ready = SimpleNamespace(run=lambda *_: (pd.concat(rows, ignore_index=True), "Measured."))
+    made = Result(pd.concat(rows, ignore_index=True), {"outcomes": {"layer": "Measured."}})
+    ready = SimpleNamespace(run=lambda *_: made)
     monkeypatch.setattr(Limit, "of", lambda *_: ready)
     return ask.answer(asked("--length", "64"), ready)
 

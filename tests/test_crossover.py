@@ -15,7 +15,7 @@ from replication import measure, store
 from replication.cli import parser
 from replication.experiments.crossover import rules, run
 from replication.experiments.crossover.numbers import OWN, asked, resolve
-from replication.experiments.crossover.question import question
+from replication.experiments.crossover.question import several_lengths
 from replication.experiments.crossover.rules import answer, main_crossovers, together
 from replication.experiments.crossover.run import RIVALS
 from replication.experiments.scaling.contenders import kinds
@@ -122,7 +122,7 @@ def test_all_lengths_are_those_of_the_crossover_and_the_benchmark_s_beyond():
 
 
 def asked_for(*words: str):
-    return question(parser().parse_args(["crossover", *words]))
+    return several_lengths(parser().parse_args(["crossover", *words]))
 
 
 def test_every_two_of_those_that_are_compared_are_told_the_one_that_grows_less_first():

@@ -12,7 +12,7 @@ import torch
 from replication import store
 from replication.cli import parser
 from replication.experiments.crossover import generation, run
-from replication.experiments.crossover.question import question
+from replication.experiments.crossover.question import several_lengths
 from replication.experiments.crossover.rules import answer
 from replication.experiments.scaling.contenders import kinds
 
@@ -20,7 +20,7 @@ SCHEMA = json.loads((Path(run.__file__).parent / "answer.schema.json").read_text
 
 
 def asked_for(*words: str):
-    return question(parser().parse_args(["crossover", *words]))
+    return several_lengths(parser().parse_args(["crossover", *words]))
 
 
 def test_tokens_that_are_written_are_timed_after_every_length():

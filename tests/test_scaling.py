@@ -183,7 +183,7 @@ def inline(monkeypatch):
         class Pool:
             def submit(self, call, *arguments):
                 class Job:
-                    result = staticmethod(lambda: call(*arguments))
+                    result = staticmethod(lambda timeout: call(*arguments))
 
                 return Job
 
@@ -213,7 +213,7 @@ def test_a_busy_machine_leaves_the_last_good_unit(copy, inline):
     before = unit.path(copy).read_bytes()
     inline["raise"] = TooBusyError("No answer, this machine is too busy to measure on.")
     with pytest.raises(TooBusyError, match="too busy"):
-        run.in_own_process(unit, copy)
+        run.in_own_process("it", store.make, unit, copy)
     assert unit.path(copy).read_bytes() == before
 
 

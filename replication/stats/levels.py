@@ -117,8 +117,10 @@ def growth_exponent(
         raise TooFewError(f"{len(logs)} units reached all lengths, {FEWEST_UNITS} are needed.")
     N = logs.columns.to_numpy(int)
     if len(N) < FEWEST_LENGTHS:
-        raise TooFewError(f"{len(N)} lengths were measured for {contender} at N >= {shortest}, but "
-                          f"at least {FEWEST_LENGTHS} are needed. Measure more lengths.")  # fmt: skip
+        raise TooFewError(
+            f"{len(N)} lengths were measured for {contender} at N >= {shortest}, but at least "
+            f"{FEWEST_LENGTHS} are needed. Measure more lengths."
+        )
     x = np.log(N) - np.log(N).mean()
     slopes = logs.to_numpy() @ x / (x @ x)
     value, low, high, _ = map(float, over_units(slopes, LEVEL, quantity))

@@ -1,19 +1,20 @@
 """The crossover: from which N on linear attention is cheaper, in several runs (notebook 05)."""
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
+import json
+from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from replication.experiments.base import Command, Experiment, folder, later
-from replication.experiments.scaling import add_machine, costs
+from replication.experiments.crossover.numbers import OWN, resolve
+from replication.experiments.crossover.question import add_layer, several_lengths
+from replication.experiments.scaling import costs
+from replication.experiments.scaling.numbers import resolve as resolve_benchmark
+from replication.store import RESULTS, writable
 
 
 def _arguments(parser: ArgumentParser) -> None:
+    add_layer(parser)
     for name, kind, text in (
-        ("heads", int, "of the layer; default: 8"),
-        ("head-dim", int, "size of a head; default: 64"),
-        ("dtype", str, "or float64, bfloat16, float16; default: float32"),
-        ("mode", str, "or forward, or generation: one token more after N; default: training"),
-        ("seconds", float, "how long all of it may take; default: 45"),
         ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
         ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
         ("batch", int, "sequences at every length, in place of --tokens; default: by --tokens"),
@@ -23,38 +24,25 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--compare", nargs="+", metavar="NAME",
                         help="these, every two of them; default: linear attention by every kernel "
                         "with both forms of softmax")  # fmt: skip
-    parser.add_argument("--causal", action=BooleanOptionalAction, default=True,
-                        help="with a causal mask or without; default: with")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="for scripts; default: a paragraph")
-    add_machine(parser)
-    parser.set_defaults(seconds=45.0)
+    parser.add_argument("--seconds", type=float, default=45.0,
+                        help="how long all of it may take; default: 45")  # fmt: skip
 
 
 def _crossover(options: Namespace) -> int:
     """Measured anew; what was there of the same question stays until all of it is."""
-    import json
-
-    from replication.experiments.crossover.numbers import OWN
-    from replication.experiments.crossover.question import question
-    from replication.store import RESULTS, writable
-
-    scaling = question(options)
+    scaling = several_lengths(options)
     where = writable(options.out or RESULTS / OWN)
-    from replication.experiments.crossover.limit import Limit, age_s
     from replication.experiments.crossover.rules import answer
-    from replication.experiments.crossover.run import ask_now
+    from replication.experiments.crossover.run import Limit, ask_now
 
-    limit = Limit.of(options.seconds, age_s() if getattr(options, "is_command", False) else 0.0)
-    found = answer(scaling, ask_now(scaling, where, limit)) | {"folder": str(where / "crossover")}
+    evidence = ask_now(scaling, where, Limit.of_command(options))
+    found = answer(scaling, evidence) | {"folder": str(where / "crossover")}
     text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
     print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
     return 0
 
 
 def _check(profile: str = "quick", level: float = 0.95, **others) -> None:
-    from replication.experiments.crossover.numbers import resolve
-    from replication.experiments.scaling.numbers import resolve as resolve_benchmark
-
     given = ("contenders", "lengths", "seconds", "device", "threads")
     resolve_benchmark(profile, **{name: others.get(name) for name in given})
     resolve(profile, device=others.get("device"), threads=others.get("threads"))

@@ -5,16 +5,14 @@ the refusal says whether it was for want of time or because of other programs.
 """
 
 import time
+from argparse import Namespace
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as TooLateError
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
 import psutil
 
-from replication import measure
+from replication.experiments.scaling.run import in_own_process
 from replication.measure.rounds import TooBusyError
-from replication.store import StoreError
 
 LATER, AROUND, ANSWER = 2.0, 1.0, 1.0
 """In units of what a process took to start, which is longer on a busy machine: for each that comes
@@ -26,11 +24,6 @@ LEAST_S = 1.0
 """Of rounds: with less there is nothing to be learned."""
 
 
-def age_s() -> float:
-    """Seconds since this process was started."""
-    return max(0.0, time.time() - psutil.Process().create_time())
-
-
 class Limit(NamedTuple):
     """So many seconds, and the moment at which they end."""
 
@@ -40,6 +33,13 @@ class Limit(NamedTuple):
     @classmethod
     def of(cls, seconds: float, spent: float = 0.0) -> "Limit":
         return cls(seconds, time.time() + seconds - spent)
+
+    @classmethod
+    def of_command(cls, options: Namespace) -> "Limit":
+        """From the start of this process, if it was started for the command."""
+        is_command = getattr(options, "is_command", False)
+        age = time.time() - psutil.Process().create_time()
+        return cls.of(options.seconds, max(0.0, age) if is_command else 0.0)
 
     def share(self, processes: int, start_s: float, *, counts: bool = False) -> float:
         """Seconds of rounds for the first of so many processes, of which the others have yet to be
@@ -53,16 +53,11 @@ class Limit(NamedTuple):
 
     def run(self, call: Callable, *arguments: Any) -> Any:
         """In a process of its own, which is ended when the time is over."""
+        left = max(0.0, self.end - time.time())
         try:
-            with measure.processes(1) as pool:
-                return pool.submit(call, *arguments).result(max(0.0, self.end - time.time()))
-        except TooLateError:
+            return in_own_process("the question", call, *arguments, seconds=left)
+        except TimeoutError:
             raise TooBusyError(self.refusal("ended in the middle of it")) from None
-        except BrokenProcessPool:
-            raise StoreError(
-                "The system killed the process that measures, most likely for want of memory. "
-                "Choose shorter lengths or smaller batches; what is done is kept."
-            ) from None
 
     def refusal(self, what: str) -> str:
         return f"No answer: {self.seconds:g} s {what}. {cause()}"

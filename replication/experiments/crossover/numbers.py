@@ -3,26 +3,24 @@
 *The earlier replication* is Do & Bergner 2022.
 """
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from replication.experiments.base import PROFILES, Choice, one_of, tidy
-from replication.experiments.scaling.numbers import Scaling, doubling, of_choices, overridden
+from replication.experiments.base import PROFILES, one_of
+from replication.experiments.scaling.numbers import Scaling, doubling, overridden
 from replication.experiments.scaling.numbers import resolve as scaling_of
 
 OWN = "own"
 """In place of a profile: a question that somebody asked by ``replication crossover``."""
-QUESTION = {
-    "contenders": Choice(
-        ("linear", "authors", "softmax", "softmax-textbook"),
-        "the question's, linear attention by our kernel and by the authors'",
-    ),
-    "lengths": Choice(doubling(1, 10), "from the shortest to above the crossovers seen so far"),
-    "rivals_until": Choice(2**20, "all lengths that are asked for"),
-    "tokens": Choice(1024, "in a minute many lengths tell more than large batches"),
-    "models": Choice((), "the question is about a layer"),
-    "repeats": Choice(6, "a run of all lengths then takes some seconds"),
-}
+QUESTION = MappingProxyType({
+    "contenders": ("linear", "authors", "softmax", "softmax-textbook"),
+    "lengths": doubling(1, 10),  # from the shortest to above the crossovers seen so far
+    "rivals_until": 2**20,  # all lengths that are asked for
+    "tokens": 1024,  # in a minute many lengths tell more than large batches
+    "models": (),  # the question is about a layer
+    "repeats": 6,  # a run of all lengths then takes some seconds
+})  # fmt: skip
 """What is measured, where nobody says otherwise."""
 REPEATS = {
     "smoke": (doubling(1, 6), 1, 10.0),
@@ -35,17 +33,9 @@ REPEATS = {
 
 def asked(seconds: float, profile: str = OWN, runs: int = 3, **overrides: Any) -> Scaling:
     """One setting of one layer, in ``runs`` runs that take the time given together."""
-    one = {"seconds": Choice(seconds / runs, ""), "runs": Choice(runs, "")}
-    if "lengths" in overrides and overrides["lengths"] is not None:
-        overrides["lengths"] = _sorted(overrides["lengths"])
-    return overridden(of_choices(profile, QUESTION | one), overrides)
-
-
-def _sorted(lengths: Any) -> tuple[int, ...]:
-    found = tuple(sorted(tidy("lengths", lengths, (1,))))
-    if len(found) < 2:
-        raise ValueError(f"lengths={found}: a crossover lies between two. Give more.")
-    return found
+    base = Scaling(profile=profile, runs=runs, seconds=seconds / runs, **QUESTION)
+    found = overridden(base, overrides)
+    return replace(found, lengths=tuple(sorted(found.lengths)))
 
 
 def resolve(profile: str, **overrides: Any) -> Scaling:

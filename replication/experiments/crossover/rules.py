@@ -8,8 +8,8 @@ import pandas as pd
 from replication.attention import contenders as cards
 from replication.attention import look_of
 from replication.experiments.crossover.limit import cause
-from replication.experiments.crossover.question import usual
-from replication.experiments.crossover.run import CONTENDER, RIVALS, is_generation
+from replication.experiments.crossover.question import is_generation, usual
+from replication.experiments.crossover.run import CONTENDER, RIVALS
 from replication.experiments.scaling.contenders import words
 from replication.experiments.scaling.numbers import Scaling
 from replication.experiments.scaling.run import Evidence

@@ -15,7 +15,7 @@ from replication import attention, measure, store
 from replication.experiments.crossover import generation
 from replication.experiments.crossover.limit import Limit
 from replication.experiments.crossover.numbers import OWN, resolve
-from replication.experiments.crossover.question import EXACT, GENERATION
+from replication.experiments.crossover.question import EXACT, is_generation
 from replication.experiments.scaling import run as scaling_run
 from replication.experiments.scaling.contenders import contenders, kinds, layer_calls, obstacle
 from replication.experiments.scaling.numbers import Scaling
@@ -43,10 +43,6 @@ def units_of(scaling: Scaling) -> list[Unit]:
     return scaling_run.units_of(scaling, "crossover", kind)
 
 
-def is_generation(scaling: Scaling) -> bool:
-    return scaling.directions == (GENERATION,)
-
-
 def _generated(scaling: Scaling) -> list[Unit]:
     cards = [attention.contenders()[name].mechanism for name in scaling.contenders]
     code = (generation.measure_run, *(step for card in cards for step in card.code()))
@@ -58,24 +54,25 @@ def ensure(
     scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
 ) -> Evidence:
     """The runs that ``folder`` has of these numbers, and those that are missing or stale."""
-    return evidence(scaling_run.ensure_runs(units_of(scaling), folder, rows, add))
+    return scaling_run.ensure_runs(units_of(scaling), folder, rows, add)
 
 
-def ask_now(scaling: Scaling, folder: Path, limit: Limit | None = None) -> Evidence:
+def ask_now(scaling: Scaling, folder: Path, limit: Limit) -> Evidence:
     """All runs anew, in the time that they have together; the last stay until all are there."""
-    check_size(scaling)
+    prepare(scaling)
     check_contenders(scaling)
-    mend_for(scaling)
-    every, limit = units_of(scaling), limit or Limit.of(scaling.seconds * scaling.runs)
+    every = units_of(scaling)
     with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
         for i, unit in enumerate(every):
-            timed = replace(unit, run=partial(_until, scaling, i, limit, time.time()))
+            timed = replace(unit, run=partial(measure_until, scaling, i, limit, time.time()))
             limit.run(store.make, timed, Path(aside))
         store.move(every, Path(aside), folder)
     return evidence([store.load(unit, folder) for unit in every])
 
 
-def _until(scaling: Scaling, run: int, limit: Limit, begun: float, scratch: Path) -> store.Result:
+def measure_until(
+    scaling: Scaling, run: int, limit: Limit, begun: float, scratch: Path
+) -> store.Result:
     """A run that takes its share of what is left, when all that it calls is loaded."""
     start, generates = time.time() - begun, is_generation(scaling)
     if not generates:
@@ -94,8 +91,11 @@ def load(scaling: Scaling) -> None:
         call()
 
 
-def check_size(scaling: Scaling) -> None:
-    """Refuse what cannot be allocated on this machine, before anything tries to."""
+def prepare(scaling: Scaling) -> None:
+    """Refuse what cannot be allocated here, before anything tries to; mend processors that cannot
+    do what they announce, in half types."""
+    if scaling.dtype not in EXACT:
+        halves.mend()
     free = measure.free_bytes(measure.pick_device(scaling.device))
     for group in kinds(scaling)[0]:
         values = group.batch * group.heads * (4 * group.N * group.head_dim + group.head_dim**2)
@@ -125,19 +125,10 @@ def check_contenders(scaling: Scaling) -> None:
         raise ValueError(f"{' and '.join(twice)} write tokens by the same code. Name one of them.")
 
 
-def mend_for(scaling: Scaling) -> None:
-    """Processors that cannot do what they announce, in half types."""
-    if scaling.dtype not in EXACT:
-        halves.mend()
-
-
 def others(root: Path) -> list[Evidence]:
     """What ``replication crossover`` has left there, question by question."""
-    folder, found = root / OWN, {}
-    for path in sorted((folder / "crossover").glob("run-*.json")):
-        numbers = store.provenance(path).get("numbers", {})
-        run = numbers.pop("run", None)
-        found.setdefault(json.dumps(numbers, sort_keys=True), {})[run] = path
-    kept = store.read_folder(folder / "crossover") if found else []
-    by_path = {one.unit.path(folder).with_suffix(".json"): one for one in kept}
-    return [evidence([by_path[path] for path in runs.values()]) for runs in found.values()]
+    found: dict[str, list[store.Kept]] = {}
+    for one in store.read_folder(root / OWN / "crossover"):
+        numbers = {name: value for name, value in one.unit.numbers.items() if name != "run"}
+        found.setdefault(json.dumps(numbers, sort_keys=True), []).append(one)
+    return [evidence(runs) for runs in found.values()]

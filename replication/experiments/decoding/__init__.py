@@ -8,6 +8,6 @@ EXPERIMENT = Experiment(
     notebook="04_scaling_benchmarks",
     work="timing",
     units=later(f"{__name__}.run:units"),
-    evidence=later(f"{__name__}.run:evidence"),
+    evidence=later("replication.experiments.scaling.run:evidence"),
     rules={"constant_cost": later(f"{__name__}.run:constant_cost")},
 )

@@ -19,7 +19,7 @@ from torch import Tensor
 from replication import attention, measure
 from replication.experiments.base import INCONCLUSIVE, Verdict, by_answers, one_of, within
 from replication.experiments.scaling.numbers import SEED
-from replication.experiments.scaling.run import Evidence, ensure_runs, evidence, runs_of
+from replication.experiments.scaling.run import Evidence, ensure_runs, runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.model import Layer, Sizes
@@ -77,7 +77,7 @@ def units_of(decoding: Decoding) -> list[Unit]:
 def ensure(
     profile: str, folder: Path | None = None, rows: str = "auto", add: int | None = None
 ) -> Evidence:
-    return evidence(ensure_runs(units(profile), folder, rows, add))
+    return ensure_runs(units(profile), folder, rows, add)
 
 
 def measure_run(decoding: Decoding, run: int, _: Path) -> Result:

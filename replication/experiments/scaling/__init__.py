@@ -1,19 +1,12 @@
 """Scaling: how time and memory grow with N, of one layer and of whole models (notebook 04)."""
 
-from argparse import ArgumentParser
 from functools import partial
 
 from replication.experiments.base import Experiment, at_least, later
-
-
-def add_machine(parser: ArgumentParser) -> None:
-    parser.add_argument("--threads", type=int, help="default: one, pinned; more: by wall time")
-    parser.add_argument("--device", default="auto", help="cpu, cuda or auto; default: auto")
+from replication.experiments.scaling.numbers import resolve
 
 
 def _check(profile: str = "quick", add: int | None = None, **given) -> None:
-    from replication.experiments.scaling.numbers import resolve
-
     if add is not None:
         at_least("add", add, 0)
     resolve(profile, **given)

@@ -6,12 +6,14 @@ heads, sizes nor repeats.
 """
 
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from replication.experiments.base import PROFILES as PROFILE_NAMES
-from replication.experiments.base import Choice, at_least, fits, one_of, some, tidy
+from replication.experiments import studies
+from replication.experiments.base import Choice, at_least, fits, one_of, some
+from replication.experiments.studies import because
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 DIRECTIONS = ("forward", "training")
@@ -79,10 +81,7 @@ class Scaling:
     # fmt: on
 
 
-def for_time(**values: Any) -> dict[str, Choice]:
-    return {name: Choice(value, "fits the time of this profile") for name, value in values.items()}
-
-
+for_time = partial(because, "fits the time of this profile")
 PROFILES_OWN = {
     "smoke": for_time(
         contenders=("linear", "softmax", "softmax-textbook", "lsh-1"), lengths=(8, 16, 32, 64),
@@ -125,10 +124,6 @@ PROFILES_OWN = {
 }  # fmt: skip
 
 
-def of_choices(profile: str, choices: dict[str, Choice]) -> Scaling:
-    return Scaling(profile=profile, **{name: choice.value for name, choice in choices.items()})
-
-
 def reasons(profile: str) -> list[dict[str, str]]:
     """Rows of a table: every number of a profile and why it is so."""
     usual = {f.name: Choice(f.default, f.metadata["reason"]) for f in fields(Scaling) if f.metadata}
@@ -138,25 +133,17 @@ def reasons(profile: str) -> list[dict[str, str]]:
 
 def resolve(profile: str = "quick", **overrides: Any) -> Scaling:
     """A profile with some values overridden, checked. None leaves the profile's value."""
-    one_of("profile", profile, PROFILE_NAMES)
-    found = overridden(of_choices(profile, PROFILES_OWN[profile]), overrides)
+    one_of("profile", profile, PROFILES_OWN)
+    own = {name: choice.value for name, choice in PROFILES_OWN[profile].items()}
+    found = overridden(Scaling(profile=profile, **own), overrides)
     if len(found.lengths) < 2:
         raise ValueError(f"lengths={found.lengths}: one length shows no growth. Give at least two.")
     return found
 
 
 def overridden(base: Scaling, overrides: dict[str, Any]) -> Scaling:
-    values = asdict(base)
-    for name, value in overrides.items():
-        one_of("parameter", name, values)
-        if value is not None:
-            like = values[name] if values[name] != () else ("",) if name == "models" else (1,)
-            values[name] = tuple(value) if name == "causal" else tidy(name, value, like)
-    return check(Scaling(**values))
-
-
-def check(s: Scaling) -> Scaling:
-    """The same, if it can be measured; else an error that says why not."""
+    """With other values for some numbers, if that can be measured."""
+    s = studies.overridden(base, Scaling.__dataclass_fields__, overrides)
     for name in ("contenders", "lengths", "directions", "causal"):
         some(name, getattr(s, name))
     names = {*s.contenders, *s.model_contenders}

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -111,33 +111,30 @@ def ensure(
     scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
 ) -> Evidence:
     """What ``folder`` has of these runs, and those that are missing or stale, ``add`` at most."""
-    every = units_of(scaling)
-    return evidence(ensure_runs(every, folder, rows, add))
+    return ensure_runs(units_of(scaling), folder, rows, add)
 
 
-def ensure_runs(
-    every: list[Unit], folder: Path | None, rows: str, add: int | None = None
-) -> list[Kept]:
+def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | None) -> Evidence:
     """Each in a process of its own. If ``add`` leaves some for later, those that are there."""
     one_of("rows", rows, store.WAYS)
     if rows == "fresh":
         store.retire(every, folder)
     todo = [unit for unit in every if rows != "saved" and not store.is_current(unit, folder)]
     for unit in tqdm(todo[:add], unit="run", leave=False, disable=None):
-        in_own_process(unit, folder)
+        in_own_process(f"{unit.experiment} {unit.name}", store.make, unit, folder)
     there = [unit for unit in every if store.exists(unit, folder)]
-    return [store.load(unit, folder) for unit in there or every]
+    return evidence([store.load(unit, folder) for unit in there or every])
 
 
-def in_own_process(unit: Unit, folder: Path | None) -> None:
-    """Made anew; what was there before stays until this one is whole."""
+def in_own_process(what: str, call: Callable, *arguments: Any, seconds: float | None = None) -> Any:
+    """The call's result; a TimeoutError, and the end of the process, after so many seconds."""
     try:
         with measure.processes(1) as pool:
-            pool.submit(store.make, unit, folder).result()
+            return pool.submit(call, *arguments).result(seconds)
     except BrokenProcessPool:
         raise StoreError(
-            f"The system killed the process of {unit.experiment} {unit.name}, most likely for want "
-            "of memory. Choose shorter lengths or smaller batches; what is done is kept."
+            f"The system killed the process of {what}, most likely for want of memory. Choose "
+            "shorter lengths or smaller batches; what is done is kept."
         ) from None
 
 
