@@ -1,16 +1,17 @@
 """What a layer costs: every mechanism is told with its factor, or why it is left out."""
 
 import json
+import time
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from replication.cli import main, parser
-from replication.experiments.crossover import ask
-from replication.experiments.crossover.limit import Limit
-from replication.experiments.crossover.question import one_length
+from replication.experiments.crossover.commands import one_length
+from replication.experiments.crossover.rules import costs
+from replication.experiments.crossover.run import Limit, measure_until
 from replication.experiments.scaling.contenders import kinds
 from replication.store import Result
 
@@ -33,7 +34,8 @@ def test_every_mechanism_has_its_costs_or_a_reason(capsys):
     scaling = asked("--length", "64", "--heads", "1", "--head-dim", "16", "--seconds", "120",
                     "--dtype", "float64", "--compare", "linear", "softmax-textbook",
                     "authors")  # fmt: skip
-    found = ask.answer(replace(scaling, profile="smoke"), Limit.of(120.0))
+    scaling, limit = replace(scaling, profile="smoke"), Limit.of(120.0)
+    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, time.time(), Path()))
     assert {one["attention"] for one in found["costs"]} == {"linear attention", "textbook softmax"}
     first, second = found["costs"]
     assert first["times the fastest"] == 1 <= second["times the fastest"]
@@ -56,9 +58,8 @@ def repeats(contender, ms, undisturbed, disturbed=0):
 def answered(monkeypatch, *rows):
     """The answer, and the table that is printed, of rows that were measured before."""
     made = Result(pd.concat(rows, ignore_index=True), {"outcomes": {"layer": "Measured."}})
-    ready = SimpleNamespace(run=lambda *_: made)
-    monkeypatch.setattr(Limit, "of", lambda *_: ready)
-    return ask.answer(asked("--length", "64"), ready)
+    monkeypatch.setattr(Limit, "run", lambda *_: made)
+    return costs(asked("--length", "64"), made)
 
 
 def test_a_long_call_has_a_time_and_a_factor_but_no_interval(monkeypatch, capsys):

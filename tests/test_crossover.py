@@ -14,8 +14,8 @@ import pytest
 from replication import measure, store
 from replication.cli import parser
 from replication.experiments.crossover import rules, run
+from replication.experiments.crossover.commands import several_lengths
 from replication.experiments.crossover.numbers import OWN, asked, resolve
-from replication.experiments.crossover.question import several_lengths
 from replication.experiments.crossover.rules import answer, main_crossovers, together
 from replication.experiments.crossover.run import RIVALS
 from replication.experiments.scaling.contenders import kinds

@@ -12,7 +12,7 @@ import torch
 from replication import store
 from replication.cli import parser
 from replication.experiments.crossover import generation, run
-from replication.experiments.crossover.question import several_lengths
+from replication.experiments.crossover.commands import several_lengths
 from replication.experiments.crossover.rules import answer
 from replication.experiments.scaling.contenders import kinds
 

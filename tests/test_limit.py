@@ -6,7 +6,7 @@ import time
 import pytest
 from workflow_cases import until
 
-from replication.experiments.crossover.limit import Limit, cause
+from replication.experiments.crossover.run import Limit, cause
 from replication.measure.rounds import TooBusyError
 
 

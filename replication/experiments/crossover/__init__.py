@@ -1,45 +1,11 @@
 """The crossover: from which N on linear attention is cheaper, in several runs (notebook 05)."""
 
-import json
-from argparse import ArgumentParser, Namespace
 from functools import partial
 
-from replication.experiments.base import Command, Experiment, folder, later
-from replication.experiments.crossover.numbers import OWN, resolve
-from replication.experiments.crossover.question import add_layer, several_lengths
+from replication.experiments.base import Command, Experiment, later
+from replication.experiments.crossover.numbers import resolve
 from replication.experiments.scaling import costs
 from replication.experiments.scaling.numbers import resolve as resolve_benchmark
-from replication.store import RESULTS, writable
-
-
-def _arguments(parser: ArgumentParser) -> None:
-    add_layer(parser)
-    for name, kind, text in (
-        ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
-        ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
-        ("batch", int, "sequences at every length, in place of --tokens; default: by --tokens"),
-        ("out", folder, "where rows and provenance go; default: results/own"),
-    ):
-        parser.add_argument(f"--{name}", type=kind, help=text)
-    parser.add_argument("--compare", nargs="+", metavar="NAME",
-                        help="these, every two of them; default: linear attention by every kernel "
-                        "with both forms of softmax")  # fmt: skip
-    parser.add_argument("--seconds", type=float, default=45.0,
-                        help="how long all of it may take; default: 45")  # fmt: skip
-
-
-def _crossover(options: Namespace) -> int:
-    """Measured anew; what was there of the same question stays until all of it is."""
-    scaling = several_lengths(options)
-    where = writable(options.out or RESULTS / OWN)
-    from replication.experiments.crossover.rules import answer
-    from replication.experiments.crossover.run import Limit, ask_now
-
-    evidence = ask_now(scaling, where, Limit.of_command(options))
-    found = answer(scaling, evidence) | {"folder": str(where / "crossover")}
-    text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
-    print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
-    return 0
 
 
 def _check(profile: str = "quick", level: float = 0.95, **others) -> None:
@@ -61,10 +27,12 @@ EXPERIMENT = Experiment(
     evidence=later("replication.experiments.scaling.run:evidence"),
     costs=partial(costs, "the main crossover"),
     check=_check,
-    commands=(
-        Command("crossover", "from which length on linear attention pays on this machine",
-                _arguments, _crossover),
-        Command("ask", "what a layer of this size costs here, by every attention",
-                later(f"{__name__}.ask:arguments"), later(f"{__name__}.ask:run")),
+    commands=tuple(
+        Command(name, text, later(f"{__name__}.commands:{name}_arguments"),
+                later(f"{__name__}.commands:{name}"))
+        for name, text in (
+            ("crossover", "from which length on linear attention pays on this machine"),
+            ("ask", "what a layer of this size costs here, by every attention"),
+        )
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from replication import attention, measure
-from replication.experiments.crossover.question import GENERATION
+from replication.experiments.crossover.numbers import GENERATION
 from replication.experiments.scaling.contenders import Group, contenders, kinds, obstacle
 from replication.experiments.scaling.numbers import SEED, THREAD, Scaling
 from replication.experiments.scaling.run import MEMORY_SHARE

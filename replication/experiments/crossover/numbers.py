@@ -22,6 +22,10 @@ QUESTION = MappingProxyType({
     "repeats": 6,  # a run of all lengths then takes some seconds
 })  # fmt: skip
 """What is measured, where nobody says otherwise."""
+GENERATION = "generation"
+"""The mode in which tokens are written one by one."""
+EXACT = ("float32", "float64")
+"""A state adds up, and half types lose what is small."""
 REPEATS = {
     "smoke": (doubling(1, 6), 1, 10.0),
     "quick": (doubling(1, 10), 3, 11.0),
@@ -36,6 +40,15 @@ def asked(seconds: float, profile: str = OWN, runs: int = 3, **overrides: Any) -
     base = Scaling(profile=profile, runs=runs, seconds=seconds / runs, **QUESTION)
     found = overridden(base, overrides)
     return replace(found, lengths=tuple(sorted(found.lengths)))
+
+
+def is_generation(scaling: Scaling) -> bool:
+    return scaling.directions == (GENERATION,)
+
+
+def is_usual(scaling: Scaling) -> bool:
+    """Whether it is the main question: its mechanisms, in whole layers."""
+    return scaling.contenders == QUESTION["contenders"] and not is_generation(scaling)
 
 
 def resolve(profile: str, **overrides: Any) -> Scaling:

@@ -1,21 +1,23 @@
 """Rows -> what is said: one answer, and all crossovers that were measured."""
 
 from itertools import combinations
-from math import isfinite
+from math import isfinite, isnan
+from operator import itemgetter
 
 import pandas as pd
 
 from replication.attention import contenders as cards
 from replication.attention import look_of
-from replication.experiments.crossover.limit import cause
-from replication.experiments.crossover.question import is_generation, usual
-from replication.experiments.crossover.run import CONTENDER, RIVALS
-from replication.experiments.scaling.contenders import words
+from replication.experiments.crossover.numbers import is_generation, is_usual
+from replication.experiments.crossover.run import CONTENDER, RIVALS, cause
+from replication.experiments.scaling.contenders import kinds, words
 from replication.experiments.scaling.numbers import Scaling
 from replication.experiments.scaling.run import Evidence
 from replication.experiments.scaling.tables import KERNELS, disturbed, left_out
 from replication.measure.rounds import TooBusyError
-from replication.stats import NOUNS, Measured, ask, brief, measured_crossover, rounded
+from replication.stats import NOUNS, Measured, ask, brief, location, measured_crossover, rounded
+from replication.stats.levels import typical
+from replication.store import Result
 
 VERSION = 1
 """Of what ``answer`` returns; answer.schema.json describes it."""
@@ -55,7 +57,7 @@ def pairs(scaling: Scaling, rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Of the main question every kernel with every rival; else every two of those that were asked
     for, who grows less with N first."""
     there = set(rows["contender"])
-    if usual(scaling):
+    if is_usual(scaling):
         return [(kernel, rival) for kernel in KERNELS if kernel in there for rival in RIVALS]
     named = sorted((name for name in scaling.contenders if name in there),
                    key=lambda name: _growth(scaling, name))  # fmt: skip
@@ -72,9 +74,9 @@ def _growth(scaling: Scaling, name: str) -> tuple[int, int]:
 
 def _check(scaling: Scaling, found: list[Measured], evidence: Evidence) -> None:
     """No answer is better than one that want of time has cut short."""
-    own = [x for x in found if x.contender == CONTENDER or not usual(scaling)]
+    own = [x for x in found if x.contender == CONTENDER or not is_usual(scaling)]
     cut = [_is_cut(x, evidence) for x in own if x.quantity == "time_ms"]
-    if not cut or (any if usual(scaling) else all)(cut):
+    if not cut or (any if is_usual(scaling) else all)(cut):
         machine = evidence.facts["machine"]
         raise TooBusyError(
             f"No answer: {disturbed(evidence.rows)}, and the time ended before the lengths that "
@@ -99,8 +101,8 @@ def _as_dict(c: Measured) -> dict:
 def _paragraph(s: Scaling, evidence: Evidence, crossovers: list[Measured]) -> str:
     machine = evidence.facts["machine"]
     threads = "one pinned thread" if s.threads == 1 else f"{s.threads} threads"
-    which = ", by our kernel" if usual(s) else ""
-    found = _main(crossovers, evidence) if usual(s) else _each(crossovers)
+    which = ", by our kernel" if is_usual(s) else ""
+    found = _main(crossovers, evidence) if is_usual(s) else _each(crossovers)
     return (
         f"On this machine ({machine['processor']}, {threads}), {WORK[s.directions[0]]} one "
         f"{_mask(s.causal[0])} attention layer with {s.heads} heads of {s.head_dim} in {s.dtype}"
@@ -160,6 +162,28 @@ def _basis(evidence: Evidence) -> str:
         why = f"for want of {want}" if want in ("time", "memory") else one["first"].rstrip(".")
         text += f" Left out: {words()[name]} from N = {one.shortest} on, {why}."
     return text
+
+
+def costs(scaling: Scaling, made: Result) -> dict:
+    """Of one length: what every contender costs, the cheapest first, and who was left out, why."""
+    (group, *_), called, found = kinds(scaling)[0], words(), []
+    rows = made.rows[made.rows.status == "measured"]
+    left = made.rows[made.rows.status == "skipped"].set_index("contender").reason.to_dict()
+    times = location(rows).droplevel("N") * group.batch
+    for name, mine in rows.groupby("contender"):
+        if (clean := mine.time_ms[~mine.disturbed.astype(bool)]).empty:
+            left[name] = f"load: other programs disturbed all of its {len(mine)} repeats"
+            continue
+        ms, *ends = times.loc[name][["value", "low", "high"]]
+        ms = group.batch * typical(clean) if isnan(ms) else ms  # too few for an interval
+        rest = (*ends, group.batch * mine.peak_bytes.max() / 1e6)
+        low, high, MB = (None if isnan(x) else x for x in rest)
+        found.append({"attention": called[name], "ms": ms, "from": low, "to": high, "MB": MB})
+    found.sort(key=itemgetter("ms"))
+    found = [cost | {"times the fastest": cost["ms"] / found[0]["ms"]} for cost in found]
+    return {"layer": group._asdict(), "costs": found,
+            "how": " ".join(made.facts["outcomes"].values()),
+            "left_out": {called[name]: why for name, why in left.items()}}  # fmt: skip
 
 
 # All that were measured -----------------------------------------------------------------------

@@ -1,27 +1,28 @@
-"""What ``replication crossover`` and ``ask`` take, checked before anything is measured."""
+"""``replication crossover`` and ``ask``: what they take, checked before anything is measured, and
+what they print."""
 
+import json
+import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from replication.experiments.base import DEVICES, at_least, one_of
-from replication.experiments.crossover.numbers import QUESTION, asked
+from replication.experiments.base import DEVICES, at_least, folder, one_of
+from replication.experiments.crossover.numbers import EXACT, GENERATION, OWN, asked
 from replication.experiments.scaling.numbers import DIRECTIONS, Scaling
+from replication.store import RESULTS, writable
 
-GENERATION = "generation"
-"""The mode in which tokens are written one by one."""
 WRITTEN = ("linear", "softmax")
 """Whose tokens are timed where nobody says otherwise: a state and a cache."""
 COMPARED = ("linear", "authors", "softmax", "softmax-textbook", "lsh-4")
 """Whose costs are told where nobody says otherwise."""
-EXACT = ("float32", "float64")
-"""A state adds up, and half types lose what is small."""
 SHORT = {"lsh": "lsh-4"}
 """A mechanism by its own name: LSH has the paper's four rounds."""
 
 
-def add_layer(parser: ArgumentParser) -> None:
+def _add_layer(parser: ArgumentParser) -> None:
     """What both commands take."""
     for name, kind, text in (
         ("heads", int, "of the layer; default: 8"),
@@ -35,6 +36,34 @@ def add_layer(parser: ArgumentParser) -> None:
     parser.add_argument("--causal", action=BooleanOptionalAction, default=True,
                         help="with a causal mask or without; default: with")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="for scripts; default: for people")
+
+
+def crossover_arguments(parser: ArgumentParser) -> None:
+    _add_layer(parser)
+    for name, kind, text in (
+        ("lengths", str, "such as 64,128,256; default: 2 to 1024, doubling"),
+        ("tokens", int, "positions in a batch, which shrinks as 1/N; default: 1024"),
+        ("batch", int, "sequences at every length, in place of --tokens; default: by --tokens"),
+        ("out", folder, "where rows and provenance go; default: results/own"),
+    ):
+        parser.add_argument(f"--{name}", type=kind, help=text)
+    parser.add_argument("--compare", nargs="+", metavar="NAME",
+                        help="these, every two of them; default: linear attention by every kernel "
+                        "with both forms of softmax")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=45.0,
+                        help="how long all of it may take; default: 45")  # fmt: skip
+
+
+def ask_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--length", type=int, required=True, help="N, positions of a sequence")
+    parser.add_argument("--batch", type=int, help="sequences; default: 1")
+    _add_layer(parser)
+    parser.add_argument("--compare", nargs="+", metavar="NAME",
+                        help=f"these; default: {' '.join(COMPARED)}")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=20.0, help="at most; default: 20")
+
+
+# Questions ------------------------------------------------------------------------------------
 
 
 def several_lengths(options: Namespace) -> Scaling:
@@ -91,10 +120,38 @@ def _asked(options: Namespace, **numbers: Any) -> Scaling:
     return replace(found, directions=(GENERATION,)) if generates else found
 
 
-def is_generation(scaling: Scaling) -> bool:
-    return scaling.directions == (GENERATION,)
+# Answers --------------------------------------------------------------------------------------
 
 
-def usual(scaling: Scaling) -> bool:
-    """Whether it is the main question: its mechanisms, in whole layers."""
-    return scaling.contenders == QUESTION["contenders"] and not is_generation(scaling)
+def crossover(options: Namespace) -> int:
+    """Measured anew; what was there of the same question stays until all of it is."""
+    scaling = several_lengths(options)
+    where = writable(options.out or RESULTS / OWN)
+    from replication.experiments.crossover.rules import answer
+    from replication.experiments.crossover.run import Limit, ask_now
+
+    evidence = ask_now(scaling, where, Limit.of_command(options))
+    found = answer(scaling, evidence) | {"folder": str(where / "crossover")}
+    text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
+    print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
+    return 0
+
+
+def ask(options: Namespace) -> int:
+    scaling = one_length(options)
+    import pandas as pd
+
+    from replication.experiments.crossover.rules import costs
+    from replication.experiments.crossover.run import Limit, measure_until, prepare
+
+    prepare(scaling)
+    limit = Limit.of_command(options)
+    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, time.time(), Path()))
+    if options.json:
+        print(json.dumps(found, indent=2, allow_nan=False))
+        return 0
+    table = pd.DataFrame(found["costs"]).fillna(float("nan"))
+    print(table.to_string(index=False, float_format="{:.3g}".format, na_rep="–"))
+    print(*(f"{name} is left out: {why}" for name, why in found["left_out"].items()), found["how"],
+          sep="\n")  # fmt: skip
+    return 0
