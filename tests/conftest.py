@@ -1,6 +1,8 @@
 """Fixtures of all tests, and a header that says which comparisons can run here."""
 
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
+from types import SimpleNamespace
 
 import jaxtyping
 import pytest
@@ -49,6 +51,17 @@ def unhooked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """What measures starts no processes: their calls are made here."""
+
+    def submit(call, *arguments):
+        return SimpleNamespace(result=lambda timeout=None: call(*arguments))
+
+    pool = nullcontext(SimpleNamespace(submit=submit))
+    monkeypatch.setattr("replication.measure.processes", lambda *_: pool)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import jsonschema
 import pandas as pd
 import pytest
 
-from replication import measure, store
+from replication import store
 from replication.cli import parser
 from replication.experiments.crossover import rules, run
 from replication.experiments.crossover.commands import several_lengths
@@ -153,7 +152,7 @@ def typed(*words: str) -> int:
 
 
 @pytest.fixture
-def inline(monkeypatch):
+def inline(monkeypatch, in_this_process):
     """Measured in this process by made-up runs; ``state`` says what they do."""
     state = {"made": []}
 
@@ -164,18 +163,6 @@ def inline(monkeypatch):
         rows = rows_of(300, 100, 50, scaling.lengths)
         return store.Result(rows[rows.run == i], {"machine": MACHINE})
 
-    @contextmanager
-    def processes(*_):
-        class Pool:
-            def submit(self, call, *arguments):
-                class Job:
-                    result = staticmethod(lambda timeout=None: call(*arguments))
-
-                return Job
-
-        yield Pool()
-
-    monkeypatch.setattr(measure, "processes", processes)
     monkeypatch.setattr(run, "measure_run", measured)
     monkeypatch.setattr(run, "load", lambda scaling: None)
     return state

@@ -159,14 +159,6 @@ def test_figure_1_reaches_as_far_as_memory_did():
     assert reached.to_dict() == {name: published.LONGEST[name] for name in reached.index}
 
 
-def test_what_was_hard_to_read_is_marked():
-    table = published.figure_1().set_index(["contender", "N"])
-    assert (table.loc["linear"].filter(like="error") == published.READ_TO).all(axis=None)
-    assert table.loc[("softmax", 512)].filter(like="error").tolist() == [published.ROUGHLY] * 2
-    assert table.loc[("softmax", 1024), "time_ms_error"] == published.READ_TO
-    assert table.loc[("softmax", 1024), "peak_bytes_error"] == published.ROUGHLY
-
-
 def test_the_earlier_steps_are_a_3000th_of_the_earlier_seconds():
     table = earlier_steps().pivot(index="N", columns="contender", values="step_ms")
     assert table["softmax"][64] == pytest.approx(416 / 3)

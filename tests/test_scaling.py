@@ -3,7 +3,6 @@
 import json
 import shutil
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -168,30 +167,17 @@ def test_smoke_decides_nothing(folder):
 
 
 @pytest.fixture
-def inline(monkeypatch):
+def inline(monkeypatch, in_this_process):
     """Measured in this process, by a run that takes no time; ``made`` says which."""
-    made, state = [], {}
+    state = {"made": []}
 
     def measured(scaling, i, seconds, _, models):
-        made.append(i)
+        state["made"].append(i)
         if "raise" in state:
             raise state["raise"]
         return store.Result(state["rows"].assign(run=i), state["facts"])
 
-    @contextmanager
-    def processes(*_):
-        class Pool:
-            def submit(self, call, *arguments):
-                class Job:
-                    result = staticmethod(lambda timeout: call(*arguments))
-
-                return Job
-
-        yield Pool()
-
-    monkeypatch.setattr(measure, "processes", processes)
     monkeypatch.setattr(run, "measure_run", measured)
-    state["made"] = made
     return state
 
 

@@ -180,20 +180,17 @@ def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
 
 
 def coverage(runs: pd.DataFrame, true: float) -> Figure:
-    """Columns method, at, low, high: the intervals of simulated runs, in the order of ``at``."""
-    methods = runs.groupby("method", sort=False)
+    """Of a method, with columns at, low, high: intervals of simulated runs, in order of ``at``."""
     figure = Figure(figsize=(WIDTH, 2.6))
-    row = figure.subplots(1, methods.ngroups, sharex=True, sharey=True, squeeze=False)[0]
-    for axes, (method, rows) in zip(row, methods, strict=True):
-        ordered = rows.sort_values("at", ignore_index=True)
-        covers = ordered.low.le(true) & ordered.high.ge(true)
-        for part, colour, marker in ((covers, COVERS, "o"), (~covers, MISSES, "X")):
-            shown = ordered[part]
-            axes.hlines(shown.index, shown.low, shown.high, color=colour, lw=1.2)
-            axes.plot(shown["at"], shown.index, marker, color=colour, ms=3.5)
-        axes.axvline(true, color="0", lw=1)
-        axes.set(title=f"{method}: {covers.sum()} of {len(rows)} cover", xlabel="N", yticks=[])
-    row[0].set_ylabel("simulated runs")
+    axes, ordered = figure.subplots(), runs.sort_values("at", ignore_index=True)
+    covers = ordered.low.le(true) & ordered.high.ge(true)
+    for part, colour, marker in ((covers, COVERS, "o"), (~covers, MISSES, "X")):
+        shown = ordered[part]
+        axes.hlines(shown.index, shown.low, shown.high, color=colour, lw=1.2)
+        axes.plot(shown["at"], shown.index, marker, color=colour, ms=3.5)
+    axes.axvline(true, color="0", lw=1)
+    title = f"{runs.method.iloc[0]}: {covers.sum()} of {len(runs)} cover"
+    axes.set(title=title, xlabel="N", ylabel="simulated runs", yticks=[])
     return figure
 
 

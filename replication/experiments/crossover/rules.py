@@ -102,7 +102,7 @@ def _paragraph(s: Scaling, evidence: Evidence, crossovers: list[Measured]) -> st
     machine = evidence.facts["machine"]
     threads = "one pinned thread" if s.threads == 1 else f"{s.threads} threads"
     which = ", by our kernel" if is_usual(s) else ""
-    found = _main(crossovers, evidence) if is_usual(s) else _each(crossovers)
+    found = _main(crossovers, evidence) if is_usual(s) else _joined(crossovers)
     return (
         f"On this machine ({machine['processor']}, {threads}), {WORK[s.directions[0]]} one "
         f"{_mask(s.causal[0])} attention layer with {s.heads} heads of {s.head_dim} in {s.dtype}"
@@ -120,7 +120,7 @@ def _main(crossovers: list[Measured], evidence: Evidence) -> str:
     return f"{found}. {' '.join(said)}"
 
 
-def _each(crossovers: list[Measured]) -> str:
+def _joined(crossovers: list[Measured]) -> str:
     return "; ".join(crossover.sentence(words()) for crossover in crossovers) + "."
 
 
@@ -130,8 +130,8 @@ def _by_authors(crossovers: list[Measured], evidence: Evidence) -> str:
         return "The time was too short to tell from where on the authors' kernel is faster."
     if not times:
         return "Only our kernel could be asked."
-    text = "; ".join(x.sentence(words()) for x in times)
-    return f"{text[0].upper()}{text[1:]}."
+    text = _joined(times)
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _mask(causal: bool) -> str:

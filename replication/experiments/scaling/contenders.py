@@ -1,11 +1,11 @@
 """What is timed: kinds of measurement, the lengths of each, and a call of every contender."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -159,12 +159,6 @@ def models_of(s: Scaling) -> Models:
 
     one = {"attentions": "linear", "lengths": s.model_lengths, "seeds": 0, "device": s.device}
     return {name: next(resolve(name, s.model_profile, **one).runs()) for name in s.models}
-
-
-def numbers_of(models: Models) -> dict[str, dict[str, Any]]:
-    """All that such steps depend on; the device is the benchmark's."""
-    return {name: {k: v for k, v in asdict(run).items() if k != "device"}
-            for name, run in models.items()}  # fmt: skip
 
 
 def step_calls(names: Iterable[str], group: Group, run: "Run", device: torch.device) -> Calls:

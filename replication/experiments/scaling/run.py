@@ -28,7 +28,6 @@ from replication.experiments.scaling.contenders import (
     kinds,
     layer_calls,
     models_of,
-    numbers_of,
     obstacle,
     step_calls,
 )
@@ -92,7 +91,9 @@ def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = U
     names = dict.fromkeys(name for groups in kinds(scaling, models) for group in groups
                           for name in contenders(scaling, group))  # fmt: skip
     code = (measure_run, layer_calls, *([step_calls] if models else []), *code_of(names))
-    own = asdict(scaling) | {"model_numbers": numbers_of(models)}
+    steps = {name: {k: v for k, v in asdict(run).items() if k != "device"}  # the benchmark's
+             for name, run in models.items()}  # fmt: skip
+    own = asdict(scaling) | {"model_numbers": steps}
     return runs_of(experiment, own, code, lambda i: partial(
         measure_run, scaling, i, scaling.seconds, models=models), kind)  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Rows of the benchmark -> the tables of notebook 04, and the verdicts on its claims."""
 
 import math
+from itertools import product
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, V
 from replication.experiments.scaling.contenders import CELL, words
 from replication.experiments.scaling.numbers import LAYER
 from replication.experiments.scaling.run import Evidence
-from replication.stats import TooFewError, ask, growth_exponent, location, ratios
+from replication.stats import Exponent, TooFewError, ask, growth_exponent, location, ratios
 from replication.stats.crossing import measured_crossover
 
 QUANTITIES = ("time_ms", "peak_bytes")
@@ -61,25 +62,21 @@ def left_out(rows: pd.DataFrame) -> pd.DataFrame:
 
 def exponents(rows: pd.DataFrame, shortest: int) -> pd.DataFrame:
     """Of every contender of one layer and quantity; without those of which lengths are too few."""
-    found = {
-        (name, quantity): ask(growth_exponent, rows, name, quantity, shortest=shortest)
-        for name in rows["contender"].unique()
-        for quantity in QUANTITIES
-    }
-    kept = [{"contender": key[0], "quantity": key[1]} | vars(x) for key, x in found.items() if x]
-    return pd.DataFrame(kept, columns=["contender", "quantity", "value", "low", "high", "shortest",
-                                       "longest", "lengths", "misfit"])  # fmt: skip
+    found = [
+        {"contender": name, "quantity": what} | vars(x)
+        for name, what in product(rows["contender"].unique(), QUANTITIES)
+        if (x := ask(growth_exponent, rows, name, what, shortest=shortest))
+    ]
+    return pd.DataFrame(found, columns=["contender", "quantity", *Exponent.__dataclass_fields__])
 
 
 def longest_ratios(rows: pd.DataFrame) -> pd.DataFrame:
     """How many times the cost of linear attention the others', at the longest N of both."""
     found = []
-    for name in [name for name in rows["contender"].unique() if name != "linear"]:
-        for quantity in QUANTITIES:
-            table = ratios(rows, "linear", name, quantity).dropna()
-            if len(table):
-                last = table.iloc[-1][["value", "low", "high"]].to_dict()
-                found.append({"contender": name, "quantity": quantity, "N": table.index[-1]} | last)
+    others = rows.loc[rows["contender"] != "linear", "contender"].unique()
+    for name, what in product(others, QUANTITIES):
+        last = ratios(rows, "linear", name, what).dropna().tail(1).reset_index()
+        found += last.assign(contender=name, quantity=what).to_dict("records")
     return pd.DataFrame(found, columns=["contender", "quantity", "N", "value", "low", "high"])
 
 
