@@ -183,14 +183,11 @@ def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool
         *(f"{times(row.value)} times at N = {row.N:.0f} ({times(row.low)} to {times(row.high)})"
           for row in last),
     ]  # fmt: skip
-    lengths = {word: [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True)
-                      if answer is said] for word, said in OTHERWISE.items()}  # fmt: skip
-    rest = [f"; it is {word} at N = {', '.join(N)}" for word, N in lengths.items() if N]
+    rest = []
+    for word, said in (("the faster", False), ("not shown to be slower", None)):
+        N = [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True) if answer is said]
+        rest += [f"; it is {word} at N = {', '.join(N)}"] * bool(N)
     return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{''.join(rest)}."
-
-
-OTHERWISE = {"the faster": False, "not shown to be slower": None}
-"""What is said of an opponent that is not slower."""
 
 
 def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:
