@@ -31,9 +31,7 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
-from replication.attention.blocks.tile_rows import (
-    TILE_ROWS,
-)
+from replication.attention.blocks.tile_rows import TILE_ROWS
 from replication.attention.blocks.tiles import (
     LOWER,
     NO,

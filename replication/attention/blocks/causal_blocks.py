@@ -21,16 +21,8 @@ where u = -sum(w V') is the gradient by the denominators.
 
 from numba import types
 
-from replication.attention.blocks.registers import (
-    compiled,
-)
-from replication.attention.blocks.tiles import (
-    at,
-    clear,
-    fetch,
-    put_row,
-    up,
-)
+from replication.attention.blocks.registers import compiled
+from replication.attention.blocks.tiles import at, clear, fetch, put_row, up
 from replication.attention.compiled import Sizes
 
 Q, K, V, OUT, G, DQ, DK, DV = range(8)

@@ -27,19 +27,8 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
-from replication.attention.blocks.tile_rows import (
-    TILE_ROWS,
-)
-from replication.attention.blocks.tiles import (
-    LOWER,
-    NO,
-    at,
-    copy,
-    product,
-    scores,
-    transpose,
-    up,
-)
+from replication.attention.blocks.tile_rows import TILE_ROWS
+from replication.attention.blocks.tiles import LOWER, NO, at, copy, product, scores, transpose, up
 from replication.attention.compiled import Sizes
 
 EPS, ZERO, ONE = np.float32(1e-6), np.float32(0), np.float32(1)

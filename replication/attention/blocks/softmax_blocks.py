@@ -30,9 +30,7 @@ from replication.attention.blocks.registers import (
     total,
     write,
 )
-from replication.attention.blocks.tile_rows import (
-    TILE_ROWS,
-)
+from replication.attention.blocks.tile_rows import TILE_ROWS
 from replication.attention.blocks.tiles import NO, at, clear, fetch, product, put_row, transpose, up
 from replication.attention.softmax_tiled import SoftmaxSizes
 

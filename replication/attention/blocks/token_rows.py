@@ -30,13 +30,7 @@ from replication.attention.blocks.tile_rows import (
     store_rows,
     zeros_of,
 )
-from replication.attention.blocks.tiles import (
-    add_product,
-    at,
-    clear,
-    up,
-    zeros,
-)
+from replication.attention.blocks.tiles import add_product, at, clear, up, zeros
 
 EPS, ZERO, ONE = np.float32(1e-6), np.float32(0), np.float32(1)
 four = zeros_of(4)
