@@ -22,8 +22,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from replication.attention.checks import once
 from replication.attention.feature_maps import FeatureMap
-from replication.attention.once import once
 
 CHUNK = 32
 """Positions in a chunk. With fewer there is less arithmetic, but more sums between chunks."""

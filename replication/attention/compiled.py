@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from replication.attention.checks import once
 from replication.attention.kernels import TOKENS, Pass, passes
-from replication.attention.once import once
 
 BLOCK = 32
 """Positions that are worked on at a time. Fewer mean less arithmetic, but more sums of blocks."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from replication.attention.once import once
+from replication.attention.checks import once
 
 
 class FeatureMap(NamedTuple):

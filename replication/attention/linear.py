@@ -12,8 +12,12 @@ from torch import Tensor
 from replication.attention.card import Look, Mechanism, Memory
 from replication.attention.causal_sums import EPS, CausalSums, chunk_of
 from replication.attention.checks import (
+    State,
     check_attention,
     check_features,
+    check_in_place,
+    check_is_state,
+    check_step,
     confined,
     hidden_keys,
     without_bad,
@@ -21,7 +25,6 @@ from replication.attention.checks import (
 from replication.attention.compiled import CompiledSums, compiled_step, rows_dense
 from replication.attention.feature_maps import FeatureMap, elu_plus_one
 from replication.attention.kernels import TOKENS, choose_kernel
-from replication.attention.state import State, check_in_place, check_is_state, check_step
 
 
 class DenominatorRange:

@@ -11,10 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from replication.attention.checks import check_attention, confined, hidden_keys
+from replication.attention.checks import check_attention, confined, hidden_keys, once
 from replication.attention.compiled import call, places_of, rows_dense, share
 from replication.attention.kernels import SOFTMAX, passes
-from replication.attention.once import once
 
 BLOCK = 64
 """Queries, and keys, that are worked on at a time."""
