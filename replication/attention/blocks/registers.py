@@ -206,11 +206,8 @@ def exp(ctx, x):
 @instruction
 def greater(ctx, x, y):
     """max(x, y)"""
-
-    def emit(context, b, sig, args):
-        return b.select(b.fcmp_ordered(">", *args), *args)
-
-    return register(register, register), emit
+    kind = register(register, register)
+    return kind, lambda _, b, sig, args: b.select(b.fcmp_ordered(">", *args), *args)
 
 
 @instruction

@@ -1,4 +1,4 @@
-"""Softmax attention in blocks, compiled by numba with the tiles of linear attention: Eq. (2).
+"""Causal softmax attention, Eq. (2), in blocks, compiled with the tiles of linear attention.
 
 So that the baseline gets the same care: nothing of size N x N is stored, scores are made of a
 block of T queries and a block of T keys while both are in the cache, and every product is that of
@@ -7,14 +7,14 @@ block of T queries and a block of T keys while both are in the cache, and every 
     s = q k^T    o = o e^(m - m') + p v    l = l e^(m - m') + p 1        V' = o / l
     P = exp(s - m - log l)    X = P (g v^T - sum(g V'))    dv = P^T g    dk = X^T q    dq = X k
 
-where q holds Q / sqrt(D). If ``causal``, blocks of keys behind a block of queries are left out.
+where q holds Q / sqrt(D). Blocks of keys behind a block of queries are left out.
 """
 
 from collections import namedtuple
 
 import numpy as np
-from numba import types
 
+from replication.attention.blocks.causal_blocks import DK, DQ, DV, OUT, G, K, Q, V, pass_type, place
 from replication.attention.blocks.registers import (
     add,
     compiled,
@@ -32,29 +32,22 @@ from replication.attention.blocks.registers import (
 )
 from replication.attention.blocks.tile_rows import TILE_ROWS
 from replication.attention.blocks.tiles import NO, at, clear, fetch, product, put_row, transpose, up
-from replication.attention.softmax_tiled import SoftmaxSizes
+from replication.attention.compiled import Sizes
 
 ZERO, ONE, LOW = np.float32(0), np.float32(1), np.float32(-1e30)
-Q, K, V, OUT, G, DQ, DK, DV = range(8)
 ForwardBuffers = namedtuple("ForwardBuffers", "kt v q k p o m")
 BackwardBuffers = namedtuple("BackwardBuffers", "q g dq delta k v kt vt p x dk dv")
 
 
 def forward_floats(s):
-    T, keys = s.T, up.py_func(s.L, s.T)
+    T, keys = s.block, up.py_func(s.N, s.block)
     return keys * s.C, keys * s.W, T * s.C, T * s.C, T * T, T * s.W, 2 * T
 
 
 def backward_floats(s):
-    T, rows = s.T, up.py_func(s.N, s.T)
+    T, rows = s.block, up.py_func(s.N, s.block)
     blocks = T * s.C, T * s.W, s.C * T, s.W * T, T * T, T * T, T * s.C, T * s.W
     return rows * s.C, rows * s.W, rows * s.C, rows, *blocks
-
-
-@compiled
-def place(places, which, p, H, i):
-    start, batch, head, step = places[which]
-    return at(start, p // H * batch + p % H * head + i * step), step
 
 
 @compiled
@@ -80,8 +73,7 @@ def scale(c, size, x):
 @compiled
 def visible(s, keys, i, r, j):
     """How many keys of the block at j row i + r sees."""
-    n = min(s.T, keys - j)
-    return max(0, min(n, i + r - j + 1)) if s.causal else n
+    return max(0, min(s.block, keys - j, i + r - j + 1))
 
 
 @compiled
@@ -100,7 +92,7 @@ def exp_row(p, T, n, less):
 @compiled
 def add_block(b, s, rows, i, j, keys):
     """o, l and m of a block of queries take in the block of keys at j."""
-    T = s.T
+    T = s.block
     for r in range(rows):
         p, o, n = at(b.p, r * T), at(b.o, r * s.W), visible(s, keys, i, r, j)
         for c in range(n, T):
@@ -118,10 +110,11 @@ def add_block(b, s, rows, i, j, keys):
         write(b.m, r, m)
 
 
-def forward(first, last, places, lengths, lse, sizes, buffers):
+def forward(first, last, places, lengths, kept, sizes, buffers):
     """Sequences ``first`` to ``last``."""
-    s, b = SoftmaxSizes(*sizes), ForwardBuffers(*buffers)
-    T, C, W = s.T, s.C, s.W
+    (lse,) = kept
+    s, b = Sizes(*sizes), ForwardBuffers(*buffers)
+    T, C, W = s.block, s.C, s.W
     root = ONE / np.sqrt(np.float32(s.D))
     for p in range(first, last):
         keys = lengths[p // s.H]
@@ -138,7 +131,7 @@ def forward(first, last, places, lengths, lse, sizes, buffers):
             clear(b.m, 2 * T)
             for r in range(rows):
                 write(b.m, r, LOW)
-            for j in range(0, min(keys, i + T) if s.causal else keys, T):
+            for j in range(0, min(keys, i + T), T):
                 product(b.p, T, 0, filled, T, b.q, C, 1, at(b.kt, j * C), C, 0, T, NO, 0, 0)
                 add_block(b, s, rows, i, j, keys)
                 product(b.o, W, b.o, filled, W, b.p, T, 1, at(b.v, j * W), T, 0, T, NO, 0, 0)
@@ -153,13 +146,13 @@ def forward(first, last, places, lengths, lse, sizes, buffers):
 @compiled
 def read_queries(places, p, s, b, root):
     """q, g and sum(g V') of a whole sequence; dq is zero."""
-    rows = up(s.N, s.T)
+    rows = up(s.N, s.block)
     read(b.q, s.C, places, Q, p, s, 0, s.N, s.D, rows)
     scale(b.q, s.N * s.C, root)
     read(b.g, s.W, places, G, p, s, 0, s.N, s.M, rows)
     clear(b.dq, rows * s.C)
-    for i in range(0, s.N, s.T):
-        n = min(s.T, s.N - i)
+    for i in range(0, s.N, s.block):
+        n = min(s.block, s.N - i)
         read(b.v, s.W, places, OUT, p, s, i, n, s.M, n)
         for r in range(n):
             t = repeat(ZERO)
@@ -171,7 +164,7 @@ def read_queries(places, p, s, b, root):
 @compiled
 def pull_back(b, s, rows, i, j, keys, lse):
     """p = exp(s - lse) and x = p (x - delta)."""
-    T = s.T
+    T = s.block
     for r in range(rows):
         p, x = at(b.p, r * T), at(b.x, r * T)
         exp_row(p, T, visible(s, keys, i, r, j), number(lse, i + r))
@@ -182,23 +175,24 @@ def pull_back(b, s, rows, i, j, keys, lse):
     clear(at(b.x, rows * T), (up(rows, TILE_ROWS) - rows) * T)
 
 
-def backward(first, last, places, lengths, lse, sizes, buffers):
+def backward(first, last, places, lengths, kept, sizes, buffers):
     """Sequences ``first`` to ``last``."""
-    s, b = SoftmaxSizes(*sizes), BackwardBuffers(*buffers)
-    T, C, W = s.T, s.C, s.W
+    (lse,) = kept
+    s, b = Sizes(*sizes), BackwardBuffers(*buffers)
+    T, C, W = s.block, s.C, s.W
     root = ONE / np.sqrt(np.float32(s.D))
     for p in range(first, last):
         keys = lengths[p // s.H]
         read_queries(places, p, s, b, root)
-        for j in range(0, s.L, T):
-            some = min(T, s.L - j)
+        for j in range(0, s.N, T):
+            some = min(T, s.N - j)
             read(b.k, C, places, K, p, s, j, min(some, keys - j), s.D, T)
             read(b.v, W, places, V, p, s, j, min(some, keys - j), s.M, T)
             transpose(b.kt, T, b.k, T, C)
             transpose(b.vt, T, b.v, T, W)
             clear(b.dk, T * C)
             clear(b.dv, T * W)
-            for i in range(j if s.causal else 0, s.N if j < keys else 0, T):
+            for i in range(j, s.N if j < keys else 0, T):
                 rows = min(T, s.N - i)
                 n, q, g, dq = up(rows, TILE_ROWS), at(b.q, i * C), at(b.g, i * W), at(b.dq, i * C)
                 product(b.p, T, 0, n, T, q, C, 1, b.kt, C, 0, T, NO, 0, 0)
@@ -216,14 +210,8 @@ def backward(first, last, places, lengths, lse, sizes, buffers):
 
 def compile_passes(**options):
     """Both, for the one kind of arguments that they get, and the floats of their buffers."""
-    i8, sizes = types.int64, types.UniTuple(types.int64, len(SoftmaxSizes._fields))
-    fixed = i8, i8, types.Array(i8, 2, "C"), types.Array(i8, 1, "C"), i8, sizes
-
-    def one(kernel, buffers):
-        kind = types.boolean(*fixed, types.UniTuple(i8, len(buffers._fields)))
-        return compiled(kernel, kind, **options)
-
+    one, two = pass_type(1, ForwardBuffers), pass_type(1, BackwardBuffers)
     return {
-        "forward": (one(forward, ForwardBuffers), forward_floats),
-        "backward": (one(backward, BackwardBuffers), backward_floats),
+        "forward": (compiled(forward, one, **options), forward_floats),
+        "backward": (compiled(backward, two, **options), backward_floats),
     }
