@@ -2,7 +2,7 @@
 
 import torch
 
-from replication.experiments.derivation.figures import memory, state_explorer, state_widget
+from replication.experiments.derivation.figures import memory, state_explorer
 
 K = torch.rand(5, 3, generator=torch.Generator().manual_seed(0)) + 0.1
 V = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
@@ -26,8 +26,9 @@ def test_a_picture_shows_the_memory_what_was_added_and_the_output():
         torch.testing.assert_close(out, OUT[i - 1])
 
 
-def test_the_widget_redraws_when_the_slider_moves():
-    box = state_widget(S.numpy(), Z.numpy(), OUT.numpy())
+def test_the_widget_redraws_when_the_slider_moves(monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
+    box = state_explorer(S, Z, OUT)
     slider, picture = box.children[0].children[1], box.children[1]
     first = picture.value
     slider.value = 4
@@ -40,5 +41,3 @@ def test_without_a_reader_who_clicks_there_is_a_picture_of_the_last_token(monkey
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     figure = state_explorer(S, Z, OUT)
     assert figure.axes[0].get_title() == "$S_{5}$"
-    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
-    assert state_explorer(S, Z, OUT).children

@@ -164,22 +164,18 @@ def causal_sums(weights: np.ndarray, S: np.ndarray, chosen: Sequence[int]) -> Fi
 
 
 def state_explorer(S: Tensor, Z: Tensor, out: Tensor) -> ipywidgets.VBox | Figure:
-    """A slider over the positions of one sequence; where nobody can click, the last of them."""
+    """Play, pause, or drag a slider over the positions of one sequence: each shows S, what was
+    added, Z and the output. Where nobody can click, the last of them."""
     arrays = tuple(part.detach().numpy() for part in (S, Z, out))
-    if in_lab():
-        return state_widget(*arrays)
-    return memory(*arrays, len(S))
-
-
-def state_widget(S: np.ndarray, Z: np.ndarray, out: np.ndarray) -> ipywidgets.VBox:
-    """Play, pause, or drag; every position shows S, what was added, Z and the output."""
+    if not in_lab():
+        return memory(*arrays, len(S))
     play = ipywidgets.Play(min=1, max=len(S), value=1, interval=600)
     slider = ipywidgets.IntSlider(min=1, max=len(S), value=1, description="token", readout=True)
     ipywidgets.jslink((play, "value"), (slider, "value"))
     picture = ipywidgets.Image(format="png")
 
     def redraw(_=None) -> None:
-        picture.value = png(memory(S, Z, out, slider.value))
+        picture.value = png(memory(*arrays, slider.value))
 
     slider.observe(redraw, "value")
     redraw()
