@@ -6,12 +6,12 @@ with several it is the wall's.
 """
 
 import os
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from multiprocessing import get_context
 
 import pandas as pd
 import torch
@@ -36,6 +36,8 @@ OPERATIONS = 14
 """D M of these a token and head: S, its products with phi(Q) and phi(K), and their gradients."""
 BESIDE = 1024
 """Length of the sequences that are timed beside busy programs, D = 32."""
+SPIN = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+"""A program that computes. It ends by itself, should nobody end it."""
 
 
 def attends() -> dict[str, Callable]:
@@ -162,10 +164,16 @@ def beside_others(rounds: int) -> pd.DataFrame:
     """A row a repeat, by the wall's clock, alone and beside 2 and 4 programs that compute."""
     one, rows = layer(mechanism("linear"), TOKENS // BESIDE, BESIDE, 32), []
     for busy in (0, 2, 4):
-        with _spinning(busy):
+        others = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
+        try:
+            time.sleep(1)
             one()
             rows += [{"busy": busy, "round": i, "ms": measure.seconds(one) * 1e3,
                       "explained": explained(busy)} for i in range(3 * rounds)]  # fmt: skip
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
     return pd.DataFrame(rows)
 
 
@@ -174,27 +182,6 @@ def explained(busy: int) -> float:
     cores, threads = os.cpu_count(), torch.get_num_threads()
     mine = min(threads, cores * threads / (threads + busy))
     return min(threads, cores) / mine
-
-
-@contextmanager
-def _spinning(count: int) -> Iterator[None]:
-    """So many programs that compute, ended with the block."""
-    started = [get_context("spawn").Process(target=_spin, daemon=True) for _ in range(count)]
-    for process in started:
-        process.start()
-    time.sleep(1.0 if count else 0)
-    try:
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.join()
-
-
-def _spin() -> None:
-    end = time.monotonic() + 120  # should nobody end it
-    while time.monotonic() < end:
-        sum(range(10_000))
 
 
 # Bars -----------------------------------------------------------------------------------------
