@@ -25,17 +25,9 @@ def elu_plus_one(x: Tensor) -> Tensor:
     return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
 
 
-def relu(x: Tensor) -> Tensor:
-    """phi(x) = max(x, 0)."""
-    return torch.where(x > 0, x, 0.0)
-
-
 def polynomial_2(x: Tensor) -> Tensor:
     """phi(x) holds x_a x_b for all a, b, so that phi(q)^T phi(k) = (q^T k)^2 (Sec. 3.2.1)."""
     return torch.stack([a * b for a in x.unbind(-1) for b in x.unbind(-1)], -1)
-
-
-FEATURE_MAPS = {"elu_plus_one": elu_plus_one, "relu": relu, "polynomial_2": polynomial_2}
 
 
 def softmax_similarity(q: Tensor, k: Tensor) -> Tensor:
@@ -196,7 +188,7 @@ def _lsh(Q, K, V, *, causal, rotations, chunk):
     return lsh_attention(Q, V, hashes, chunk, causal)
 
 
-REFERENCES = {"softmax": _softmax, "softmax-textbook": _softmax, "linear": _linear, "lsh": _lsh}
+REFERENCES = {"softmax": _softmax, "linear": _linear, "lsh": _lsh}
 """By what the card of a mechanism names; (Q, K, V, causal) of one head."""
 
 

@@ -110,7 +110,7 @@ def _reference_options(name: str, phi: str) -> dict:
     if name == "lsh":
         rotations = random_rotations(D, LSH["rounds"], LSH["buckets"], LSH["seed"])
         return {"rotations": rotations.double(), "chunk": LSH["chunk"]}
-    return {"phi": reference.FEATURE_MAPS[phi]} if name == "linear" else {}
+    return {"phi": getattr(reference, phi)} if name == "linear" else {}
 
 
 def options(name: str) -> dict:

@@ -17,7 +17,7 @@ from replication.attention import (
     elu_plus_one,
     kernels,
     linear_attention,
-    relu,
+    polynomial_2,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,7 +67,7 @@ def test_causal_float32_attention_on_a_processor_is_compiled(monkeypatch):
         ({"Q": X.double()}, "torch.float64"),
         ({"Q": X.half()}, "torch.float16"),
         ({"Q": X.to("meta")}, "on meta"),
-        ({"feature_map": relu}, "relu"),
+        ({"feature_map": polynomial_2}, "polynomial_2"),
         ({"feature_map": lambda x: x}, "<lambda>"),
         ({"Q": torch.zeros(1, 1, 2, 300)}, "300 features"),
     ],

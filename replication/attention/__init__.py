@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from replication.attention.card import Contender, Look, Mechanism
-from replication.attention.feature_maps import FEATURE_MAPS, elu_plus_one, polynomial_2, relu
+from replication.attention.feature_maps import elu_plus_one, polynomial_2
 from replication.attention.frozen import FrozenLayers, FrozenStack, LayerWeights
 from replication.attention.kernels import available_kernel, choose_kernel
 from replication.attention.linear import (

@@ -76,8 +76,6 @@ class Mechanism:
     """None: it cannot go on from a memory, and decodes by full passes."""
     variants: Mapping[str, tuple[Mapping[str, Any], Look]] = field(default_factory=dict)
     """Its contenders by name, with options and look; empty: itself, with the defaults."""
-    block: int = 1
-    """Lengths are filled up to a multiple of this."""
     parameters: Callable[..., nn.Module] | None = None
     """(n_heads, head size, length) -> a module that is passed to ``attend`` as ``own``."""
     unavailable: Callable[[str], str | None] = lambda dtype: None

@@ -72,12 +72,4 @@ elu_plus_one = FeatureMap(
     _elu_plus_one,
     lambda x, phi, g, out: torch.mul(g, phi.clamp(max=1), out=out),
 )
-relu = FeatureMap(
-    "relu",
-    lambda D: D,
-    lambda x, out: torch.clamp(x, min=0, out=out),
-    lambda x, phi, g, out: torch.mul(g, x > 0, out=out),
-)
 polynomial_2 = FeatureMap("polynomial_2", lambda D: D * D, _outer_square, _pull_back_outer_square)
-
-FEATURE_MAPS = {phi.name: phi for phi in (elu_plus_one, relu, polynomial_2)}

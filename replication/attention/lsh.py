@@ -171,6 +171,5 @@ CARD = Mechanism(
         "lsh-4": _variant(4, "v", 0.0),
         "lsh-8": _variant(8, "<", -0.4),
     },
-    block=CHUNK,
     order=40,
 )
