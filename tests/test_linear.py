@@ -93,12 +93,6 @@ def test_a_feature_map_and_its_derivative_equal_the_reference(phi):
     assert torch.equal(phi(x.detach()), ours)
 
 
-def test_degree_2_features_square_the_inner_product_and_their_number():
-    q, k = torch.randn(2, 6, 5, dtype=torch.float64)
-    assert polynomial_2.size(5) == polynomial_2(q).shape[-1] == 25
-    assert_near(polynomial_2(q) @ polynomial_2(k).T, (q @ k.T) ** 2, TIGHT)
-
-
 @CAUSAL
 def test_any_function_can_be_the_feature_map(causal):
     case = Case(65, 65, causal, True)
