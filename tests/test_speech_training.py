@@ -114,7 +114,7 @@ def made(tiny, tmp_path_factory) -> list[store.Kept]:
     study = studies.resolve("czech", "smoke", steps=2)
     units = run.runs_of([study])
     units += run.errors_of(units, tmp_path)
-    units += run.times_of(replace(studies.timing("smoke"), lengths=(16,)))
+    units += run.times_of(replace(studies.TIMINGS["smoke"], lengths=(16,)))
     return store.ensure_all(units, tmp_path)
 
 

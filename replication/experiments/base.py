@@ -54,6 +54,15 @@ def within(low: float, high: float, least: float, most: float) -> bool | None:
     return False if high < least or low > most else None
 
 
+def below(low: float, high: float, limit: float = 0.0) -> bool | None:
+    """Does an interval end below a limit (yes), begin above it (no), or lie across it (open)?"""
+    return True if high < limit else False if low > limit else None
+
+
+def signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def not_run(why: str) -> Verdict:
     return Verdict(NOT_RUN, f"Not run here. {why}", {})
 
@@ -158,7 +167,8 @@ def at_least(name: str, value: int | float, least: int | float) -> None:
         raise ValueError(f"{name}={value} is too small. Choose at least {least}.")
 
 
-def at_most(name: str, value: int | float, most: int | float) -> None:
+def between(name: str, value: int | float, least: int | float, most: int | float) -> None:
+    at_least(name, value, least)
     if not value <= most:
         raise ValueError(f"{name}={value} is too large. Choose at most {most}.")
 
@@ -268,12 +278,9 @@ def check_shared(
         import_module("replication.measure").pick_device(device)
     for name, (least, most) in LIMITS.items():
         if others.get(name) is not None:
-            value = tidy(name, others[name], 1)
-            at_least(name, value, least)
-            at_most(name, value, most)
+            between(name, tidy(name, others[name], 1), least, most)
     for seed in () if seeds is None else tidy("seeds", seeds, (0,)):
-        at_least("seeds", seed, 0)
-        at_most("seeds", seed, SEEDS)
+        between("seeds", seed, 0, SEEDS)
     if lr is not None:
         positive("lr", tidy("lr", lr, 0.001))
     if out and not can_be_folder(out):

@@ -14,6 +14,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from replication import measure, store, train
+from replication.experiments.studies import run_of
 from replication.store import Kept, Result, StoreError, Unit
 
 # Making ---------------------------------------------------------------------------------------
@@ -88,6 +89,25 @@ def of_this_machine(units: Callable[[str], list[Unit]]) -> list[Unit]:
 # Putting together -----------------------------------------------------------------------------
 
 
+def by_run(kind: type, kept: Iterable[Kept]) -> dict[str, dict[Any, Kept]]:
+    """What was trained, by setting and run."""
+    found = {}
+    for one in kept:
+        if "seed" in one.unit.numbers:
+            run = run_of(kind, one.unit.numbers)
+            found.setdefault(run.setting, {})[run] = one
+    return found
+
+
+def frame(kept: Iterable[Kept], columns: list[str], which: Iterable[str] = ()) -> pd.DataFrame:
+    """All their rows; the numbers ``which`` say of which run. Without any, these columns alone."""
+    found = []
+    for one in kept:
+        numbers = one.unit.numbers.get("run", one.unit.numbers)
+        found.append(one.rows.assign(**{name: numbers[name] for name in which}))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
+
+
 def curves(
     kept: Mapping[Any, Kept], which: list[str], evaluated: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[dict]]:
@@ -104,6 +124,13 @@ def curves(
     found = rows[rows[evaluated[-1]].notna()][[*which, *evaluated, "spent"]]
     found = found.rename(columns={"spent": "seconds"}).reset_index(drop=True)
     return steps, found, failures
+
+
+def paired(
+    runs: pd.DataFrame, value: str, names: list[str], of: str = "attention", by: Any = "seed"
+) -> pd.DataFrame:
+    """A value in a column for each of these names, by seed, where none of them is missing."""
+    return runs.pivot(index=by, columns=of, values=value).reindex(columns=names).dropna()
 
 
 def by_setting(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -5,12 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from replication.experiments.copy_task.numbers import (
-    FACTOR,
-    FEWEST_SEEDS,
-    LEARNT,
-    MARGIN,
-)
+from replication.experiments.base import signed
+from replication.experiments.copy_task.numbers import FACTOR, FEWEST_SEEDS, LEARNT, MARGIN
 
 ENDS = ("mean", "low", "high")
 
@@ -25,7 +21,7 @@ def steady(cell: dict) -> bool | None:
 
 
 def nats(value: float) -> str:
-    return f"{value:+.{4 if abs(value) < 0.1 else 2}f}".replace("-", "\N{MINUS SIGN}")
+    return signed(value, 4 if abs(value) < 0.1 else 2)
 
 
 def fold(value: float) -> str:

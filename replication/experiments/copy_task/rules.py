@@ -13,17 +13,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.stats.rates import confint_poisson
 
+from replication.experiments import base, training
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, by_answers
-from replication.experiments.copy_task import numbers
-from replication.experiments.copy_task.cells import (
-    answers,
-    aside,
-    failure,
-    instability,
-    interval,
-    sentence,
-    steady,
-)
+from replication.experiments.copy_task import cells, numbers
 from replication.experiments.copy_task.numbers import FACTOR, FEWEST_SEEDS, LEARNT, MARGIN
 from replication.stats import Equivalence, bootstrap, equivalence, mean_interval
 
@@ -109,9 +101,8 @@ def stability(runs: pd.DataFrame) -> pd.DataFrame:
 
 def differences(runs: pd.DataFrame, opponent: str = "softmax") -> pd.DataFrame:
     """Final loss of linear - opponent by length and seed, of pairs that both went to the end."""
-    finished = runs[~runs.stopped]
-    wide = finished.pivot(index=["length", "seed"], columns="attention", values="final_loss")
-    wide = wide.reindex(columns=["linear", opponent]).dropna()
+    both, by = ["linear", opponent], ["length", "seed"]
+    wide = training.paired(runs[~runs.stopped], "final_loss", both, by=by)
     return (wide.linear - wide[opponent]).rename("difference").reset_index()
 
 
@@ -123,13 +114,12 @@ def compared(runs: pd.DataFrame) -> Equivalence:
 def factor(runs: pd.DataFrame) -> dict[str, float | None]:
     """How many times the final loss of softmax that of linear attention is: the geometric mean
     over seeds and its 90 % interval, None where there is none."""
-    finished = runs[~runs.stopped & (runs.final_loss > 0)]
-    logs = finished.assign(final_loss=np.log(finished.final_loss))
-    found = differences(logs).difference
+    lost = runs[runs.final_loss > 0]
+    found = differences(lost.assign(final_loss=np.log(lost.final_loss))).difference
     if len(found) < FEWEST_SEEDS:
-        return dict.fromkeys(("mean", "low", "high"))
-    low, high = mean_interval(found, 2 * numbers.ALPHA)
-    return dict(zip(("mean", "low", "high"), map(math.exp, (found.mean(), low, high)), strict=True))
+        return dict.fromkeys(cells.ENDS)
+    ends = found.mean(), *mean_interval(found, 2 * numbers.ALPHA)
+    return dict(zip(cells.ENDS, map(math.exp, ends), strict=True))
 
 
 def spike_interval(runs: pd.DataFrame) -> tuple[float, float]:
@@ -167,8 +157,8 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     asked = {  # a run that stopped will never converge; one that was cut short might
         "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
         "reaches": _counts(pair.not_above if some_learnt else None, early),  # else it says nothing
-        "same_factor": _counts(_below(cell["factor"]) if some_learnt else None, early),
-        "stable": False if instability(cell) else steady(cell),
+        "same_factor": _counts(_same(cell["factor"]) if some_learnt else None, early),
+        "stable": False if cells.instability(cell) else cells.steady(cell),
     }
     return cell | asked | {"verdict": outcome(seeds, **asked)}
 
@@ -178,10 +168,8 @@ def _counts(answer: bool | None, early: bool) -> bool | None:
     return None if answer is False and early else answer
 
 
-def _below(found: dict[str, float | None]) -> bool | None:
-    if found["low"] is None:
-        return None
-    return True if found["high"] < FACTOR else False if found["low"] > FACTOR else None
+def _same(found: dict[str, float | None]) -> bool | None:
+    return None if found["low"] is None else base.below(found["low"], found["high"], FACTOR)
 
 
 def outcome(
@@ -209,24 +197,25 @@ def combine(outcomes: Iterable[str]) -> str:
 
 def converges(evidence: Any, setting: str) -> Verdict:
     """Does linear attention converge stably, to the loss of softmax, at all lengths?"""
-    if not (cells := _cells(evidence, setting)):
+    if not (found := _cells(evidence, setting)):
         return _not_run(setting)
-    enough = [one for one in cells if one["seeds"] >= FEWEST_SEEDS]
+    enough = [one for one in found if one["seeds"] >= FEWEST_SEEDS]
     whole = [one for one in enough if one["updates"] >= one["published_updates"]]
-    decisive = whole or enough or cells
-    sentences = [*map(sentence, decisive), *map(aside, (x for x in cells if x not in decisive))]
+    decisive = whole or enough or found
+    words = [*map(cells.sentence, decisive)]
+    words += [cells.aside(one) for one in found if one not in decisive]
     outcome = combine(cell["verdict"] for cell in decisive)
-    values = {"lengths": cells, "decisive": [cell["length"] for cell in decisive]}
-    return Verdict(outcome, " ".join(sentences), values)
+    values = {"lengths": found, "decisive": [cell["length"] for cell in decisive]}
+    return Verdict(outcome, " ".join(words), values)
 
 
 def does_not_converge(evidence: Any, setting: str) -> Verdict:
     """Is linear attention unstable or unlike softmax, length by length?"""
-    if not (cells := _cells(evidence, setting)):
+    if not (found := _cells(evidence, setting)):
         return _not_run(setting)
-    fails = [_fails(cell) for cell in cells]
-    words = map(failure, fails, cells)
-    return Verdict(by_answers(fails), "; ".join(words) + ".", {"lengths": cells})
+    fails = [_fails(cell) for cell in found]
+    words = map(cells.failure, fails, found)
+    return Verdict(by_answers(fails), "; ".join(words) + ".", {"lengths": found})
 
 
 def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
@@ -260,7 +249,7 @@ def _fails(cell: dict) -> bool | None:
     """Not to have shown that C1 holds is no evidence against it."""
     if cell["seeds"] < FEWEST_SEEDS:
         return None
-    if False in answers(cell):
+    if False in cells.answers(cell):
         return True
     return False if cell["verdict"] == SUPPORTED else None
 
@@ -269,6 +258,5 @@ def _lower(found: pd.Series, opponent: str) -> tuple[bool | None, str, dict]:
     if (n := len(found)) < FEWEST_SEEDS:
         return None, f"{n} seeds of both, fewer than {FEWEST_SEEDS}", {"seeds": n}
     mean, (low, high) = float(found.mean()), mean_interval(found, 0.05)
-    text = f"linear minus {opponent} is {interval(mean, low, high, '95 % interval')})"
-    answer = True if high < 0 else False if low > 0 else None
-    return answer, text, {"seeds": n, "mean": mean, "low": low, "high": high}
+    text = f"linear minus {opponent} is {cells.interval(mean, low, high, '95 % interval')})"
+    return base.below(low, high), text, {"seeds": n, "mean": mean, "low": low, "high": high}

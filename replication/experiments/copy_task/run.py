@@ -202,15 +202,10 @@ class Evidence(NamedTuple):
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of units: those of runs, and patterns if they are among them."""
-    kept, found = list(kept), {}
-    for setting in ORIGINS:
-        mine = [one for one in kept if one.unit.name.startswith(f"{setting}-")]
-        runs = {run_of(Run, one.unit.numbers): one
-                for one in mine if "seed" in one.unit.numbers}  # fmt: skip
-        seen = [one.rows for one in mine if one.unit.name == f"{setting}-patterns"]
-        if runs:
-            found[setting] = _trained(runs, seen[0] if seen else None)
-    return Evidence(found)
+    kept = list(kept)
+    rows, found = {one.unit.name: one.rows for one in kept}, training.by_run(Run, kept)
+    return Evidence({name: _trained(found[name], rows.get(f"{name}-patterns"))
+                     for name in ORIGINS if name in found})  # fmt: skip
 
 
 def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
@@ -239,10 +234,9 @@ def costs(evidence: Evidence) -> list[dict]:
     forward and backward passes of P parameters over T tokens."""
     rows = []
     for setting, found in evidence.settings.items():
-        flops, there = 0.0, set(found.runs[WHICH].itertuples(index=False, name=None))
-        for run in found.study.runs():
-            if tuple(getattr(run, name) for name in WHICH) not in there:
-                continue
+        runs = {tuple(getattr(run, name) for name in WHICH): run for run in found.study.runs()}
+        flops = 0.0
+        for run in map(runs.get, found.runs[WHICH].itertuples(index=False, name=None)):
             parameters = sum(p.numel() for p in new_model(run).parameters())
             flops += 6.0 * parameters * run.steps * run.batch_size * run.length
         part = f"copy task, {setting} setting ({len(found.runs)} runs)"

@@ -123,17 +123,11 @@ class Evidence(NamedTuple):
 def evidence(kept: Iterable[Kept]) -> Evidence:
     kept = list(kept)
     trained = [one for one in kept if "suspect" in one.unit.numbers]
-    timed = [one.rows for one in kept if "suspect" not in one.unit.numbers]
-    which = [{name: one.unit.numbers[name] for name in WHICH} for one in trained]
-    pairs = list(zip(which, trained, strict=True))
-    curves = [one.rows.assign(**who) for who, one in pairs]
-    runs = pd.DataFrame([who | _ending(one) for who, one in pairs], columns=[*WHICH, *ENDING])
-    return Evidence(
-        runs,
-        pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=WHICH),
-        pd.concat(timed, ignore_index=True) if timed else pd.DataFrame(columns=TIMES),
-        kept[0].facts if kept else {},
-    )
+    timed = [one for one in kept if "suspect" not in one.unit.numbers]
+    runs = pd.DataFrame(map(_ending, trained), columns=[*WHICH, *ENDING])
+    times = training.frame(timed, TIMES)
+    facts = kept[0].facts if kept else {}
+    return Evidence(runs, training.frame(trained, WHICH, WHICH), times, facts)
 
 
 ENDING = ["updates", "batch", "loss", "accuracy", "free_symbols", "free_words", "work", "seconds"]
@@ -144,7 +138,7 @@ def _ending(kept: Kept) -> dict[str, Any]:
     numbers, last = kept.unit.numbers, kept.rows.tail(LAST)
     tokens = numbers["steps"] * numbers["batch_size"] * numbers["length"]
     final = kept.rows.iloc[-1]
-    return {
+    return {name: numbers[name] for name in WHICH} | {
         "updates": int(final.step), "batch": numbers["batch_size"], "loss": last.eval_loss.mean(),
         "accuracy": last.token_accuracy.mean(), "free_symbols": final.free_symbols,
         "free_words": final.free_words, "work": 6.0 * kept.facts["parameters"] * tokens,

@@ -4,7 +4,7 @@ Rows are those of ``run.Trained`` and ``speed.Timed``. Thin lines are seeds, thi
 median; a mechanism has its colour, dash and marker everywhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,27 +40,23 @@ def label(contender: str) -> str:
 def curves(trained: Any) -> Figure:
     """Bits per dimension on test images, by updates and by the seconds that these took."""
     figure = Figure(figsize=(WIDTH, 2.9))
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, x, words in zip(panels, ("step", "seconds"), ("updates", "seconds of updates"),
-                              strict=True):  # fmt: skip
-        _draw_curves(axes, trained, x)
-        axes.set_xlabel(words)
+    panels, rows = figure.subplots(1, 2, sharey=True), trained.evaluations.query("step > 0")
+    for axes, x in zip(panels, ("step", "seconds"), strict=True):
+        _draw_curves(axes, rows, trained.study.attentions, x)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-    drawn = trained.evaluations[trained.evaluations.step > 0].bits_per_dim
-    panels[0].set_ylim(0.97 * drawn.min(), 1.03 * drawn.max())
-    panels[0].set_ylabel("bits per dimension")
+    panels[0].set(xlabel="updates", ylabel="bits per dimension")
+    panels[1].set_xlabel("seconds of updates")
+    panels[0].set_ylim(0.97 * rows.bits_per_dim.min(), 1.03 * rows.bits_per_dim.max())
     legend(figure, panels)
     return figure
 
 
-def _draw_curves(axes: Axes, trained: Any, x: str) -> None:
-    rows = trained.evaluations[trained.evaluations.step > 0]
-    for name in trained.study.attentions:
+def _draw_curves(axes: Axes, rows: pd.DataFrame, attentions: Iterable[str], x: str) -> None:
+    for name in attentions:
         mine, one = rows[rows.attention == name], look_of(name)
         for _, seed in mine.groupby("seed"):
             axes.plot(seed[x], seed.bits_per_dim, color=one.colour, lw=0.6, alpha=0.6)
-        middle = mine.groupby("step")[[x, "bits_per_dim"]].median() if x != "step" else \
-            mine.groupby("step").bits_per_dim.median().reset_index()  # fmt: skip
+        middle = mine.groupby("step", as_index=False)[["seconds", "bits_per_dim"]].median()
         axes.plot(middle[x], middle.bits_per_dim, color=one.colour, ls=one.dash, marker=one.marker,
                   ms=4, label=one.label)  # fmt: skip
 

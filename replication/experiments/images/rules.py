@@ -11,15 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import Verdict, by_answers, not_run
-from replication.experiments.images.numbers import (
-    ALPHA,
-    FEWEST_SEEDS,
-    PAPER,
-    SIDES,
-    TITLES,
-    TRAINING_IMAGES,
-)
+from replication.experiments import training
+from replication.experiments.base import Verdict, below, by_answers, not_run, signed
+from replication.experiments.images import numbers
+from replication.experiments.images.numbers import ALPHA, FEWEST_SEEDS, SIDES, TITLES
 from replication.stats import equivalence, mean_interval, median_interval
 
 # One row a run --------------------------------------------------------------------------------
@@ -27,35 +22,32 @@ from replication.stats import equivalence, mean_interval, median_interval
 
 def summarise(trained: Any) -> pd.DataFrame:
     """How every run ended: attention, seed, updates, epochs, bits_per_dim, seconds, stopped."""
-    ends = trained.evaluations.sort_values("step").groupby(["attention", "seed"], sort=False)
-    last = ends.last().reset_index().rename(columns={"step": "updates"})
-    stopped = {(row["attention"], row["seed"]) for row in trained.failures}
-    pairs = zip(last.attention, last.seed, strict=True)
-    last["stopped"] = [pair in stopped for pair in pairs]
-    last["seen"] = last.updates * trained.study.batch_size
-    order = {name: i for i, name in enumerate(trained.study.attentions)}
-    return last.sort_values(["attention", "seed"], key=lambda x: x.map(order) if x.name ==
-                            "attention" else x).reset_index(drop=True)  # fmt: skip
+    ends = trained.evaluations.sort_values("step").groupby(["attention", "seed"]).last()
+    ends = ends.reindex(trained.study.attentions, level="attention")
+    ends["stopped"] = ends.index.isin(_stopped(trained))
+    ends["seen"] = ends.step * trained.study.batch_size
+    return ends.reset_index().rename(columns={"step": "updates"})
+
+
+def _stopped(trained: Any) -> list[tuple[str, int]]:
+    return [(row["attention"], row["seed"]) for row in trained.failures]
 
 
 def at_equal_time(trained: Any) -> pd.DataFrame:
-    """Bits of every run at the time of training that all of its seed reached: columns attention,
-    seed, seconds, bits_per_dim, updates; between two evaluations by a straight line."""
-    rows = []
-    for seed, found in trained.evaluations.groupby("seed"):
-        time = found.groupby("attention").seconds.max().min()
-        for attention, run in found.groupby("attention", sort=False):
-            run = run.sort_values("seconds")
-            bits, updates = (np.interp(time, run.seconds, run[x]) for x in ("bits_per_dim", "step"))
-            rows.append((attention, seed, time, float(bits), float(updates)))
-    return pd.DataFrame(rows, columns=["attention", "seed", "seconds", "bits_per_dim", "updates"])
+    """Bits of every run that did not stop, at the time of training that all of its seed reached:
+    attention, seed, seconds, bits_per_dim; between two evaluations by a straight line."""
+    rows, found = [], trained.evaluations.set_index(["attention", "seed"]).sort_values("seconds")
+    for seed, runs in found[~found.index.isin(_stopped(trained))].groupby("seed"):
+        time = runs.groupby("attention").seconds.max().min()
+        for attention, run in runs.groupby("attention"):
+            bits = np.interp(time, run.seconds, run.bits_per_dim)
+            rows.append((attention, seed, time, float(bits)))
+    return pd.DataFrame(rows, columns=["attention", "seed", "seconds", "bits_per_dim"])
 
 
 def differences(runs: pd.DataFrame, opponent: str, relative: bool = False) -> np.ndarray:
     """Bits of linear - opponent, seed by seed; if ``relative``, as a share of the opponent's."""
-    runs = runs[~runs.stopped] if "stopped" in runs else runs
-    wide = runs.pivot(index="seed", columns="attention", values="bits_per_dim")
-    wide = wide.reindex(columns=["linear", opponent]).dropna()
+    wide = training.paired(runs, "bits_per_dim", ["linear", opponent])
     found = wide.linear - wide[opponent]
     return (found / wide[opponent] if relative else found).to_numpy()
 
@@ -96,7 +88,7 @@ def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
     rows = []
     for dataset, found in timed.items():
         table = speeds(found)
-        for name, theirs in PAPER[dataset].items():
+        for name, theirs in numbers.PAPER[dataset].items():
             if (mine := table[table.contender == name]).empty:
                 continue
             most, one = mine.loc[mine.images_per_second.idxmax()], mine[mine.batch == 1]
@@ -150,27 +142,31 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
         return not_run(f"No model was trained on {TITLES[dataset]}.")
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
     runs, n = summarise(trained), len(trained.study.seeds)
+    finished = runs[~runs.stopped]
     enough = runs.updates.max() >= (trained.study.published_updates or math.inf)
-    pair = equivalence(differences(runs, "softmax", relative=True), margin, ALPHA)
+    pair = equivalence(differences(finished, "softmax", relative=True), margin, ALPHA)
     answers = {"softmax": pair.not_above}
     for name in opponents:
-        if len(values := differences(runs, name)):
+        if len(values := differences(finished, name)):
             answers[name] = _below(values)
     if not enough or n < FEWEST_SEEDS:
         answers = {name: answer if n >= FEWEST_SEEDS and answer else None
                    for name, answer in answers.items()}  # fmt: skip
     values = {"setting": trained.study.setting, "seeds": n, "bits": _bits(runs),
               "relative": pair.as_dict(), "answers": answers}  # fmt: skip
-    seen = "; ".join(f"{one.study.side} x {one.study.side}: {_in_words(_bits(summarise(one)))}"
-                     for one in found)  # fmt: skip
+    seen = []
+    for one in found:
+        bits = (f"{WORDS[name]} {value:.3f}" for name, value in _bits(summarise(one)).items())
+        seen.append(f"{one.study.side} x {one.study.side}: {', '.join(bits)}")
     less = "" if n >= FEWEST_SEEDS else f", fewer than {FEWEST_SEEDS}, so nothing is decided"
     size = f"{trained.study.side} x {trained.study.side}"
     whole = "reduced models" if any(is_reduced(one.study) for one in found) else "published size"
-    text = f"Bits per dimension on {TITLES[dataset]}, {whole}: {seen}. " \
+    text = f"Bits per dimension on {TITLES[dataset]}, {whole}: {'; '.join(seen)}. " \
            f"{n} seed{'s' * (n > 1)} at {size}{less}"  # fmt: skip
     if n >= 2:
-        text += f"; linear is {_percent(pair.mean)} from softmax (90 % interval " \
-                f"{_percent(pair.low)} to {_percent(pair.high)}, margin {margin:.0%})"  # fmt: skip
+        ends = [f"{signed(100 * share, 1)} %" for share in (pair.mean, pair.low, pair.high)]
+        text += "; linear is {} from softmax (90 % interval {} to {}, ".format(*ends)
+        text += f"margin {margin:.0%})"
     return Verdict(by_answers(list(answers.values())), text + ".", values)
 
 
@@ -186,7 +182,7 @@ def sizes_in_words(evidence: Any) -> str:
     said = []
     for one in evidence.settings.values():
         s, seen = one.study, summarise(one).seen
-        epochs = f"{seen.max() / TRAINING_IMAGES[s.dataset]:.2g}"
+        epochs = f"{seen.max() / numbers.TRAINING_IMAGES[s.dataset]:.2g}"
         tested = one.evaluations.images.max()
         said.append(
             f"At {s.side} x {s.side} ({TITLES[s.dataset]}): {s.n_layers} layers of width "
@@ -201,8 +197,7 @@ def sizes_in_words(evidence: Any) -> str:
 def _below(values: np.ndarray) -> bool | None:
     if len(values) < FEWEST_SEEDS:
         return None
-    low, high = mean_interval(values, ALPHA)
-    return True if high < 0 else False if low > 0 else None
+    return below(*mean_interval(values, ALPHA))
 
 
 def draws_faster(evidence: Any, opponent: str, **factors: int | float) -> Verdict:
@@ -253,25 +248,22 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     if not found:
         return not_run(f"No pair of models was trained on {TITLES[dataset]}.")
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
-    stopped = {(row["attention"], row["seed"]) for row in trained.failures}
-    pairs = zip(trained.evaluations.attention, trained.evaluations.seed, strict=True)
-    going = [pair not in stopped for pair in pairs]
-    times = at_equal_time(trained._replace(evaluations=trained.evaluations[going]))
-    values, side = differences(times, opponent), trained.study.side
+    times, side = at_equal_time(trained), trained.study.side
+    values = differences(times, opponent)
     answer = _below(values)
     if side < SIDES[dataset]:
         answer = answer or None
     mean, ends = float(values.mean()), ""
     if len(values) > 1:
         low, high = mean_interval(values, ALPHA)
-        ends = f" (95 % interval {_signed(low)} to {_signed(high)})"
+        ends = f" (95 % interval {signed(low, 3)} to {signed(high, 3)})"
     text = (
         f"{side} x {side}, {'reduced model' if is_reduced(trained.study) else 'published size'}, "
         f"after {times.seconds.mean():,.0f} s of updates: linear minus {opponent} is "
-        f"{_signed(mean)} bits per dimension{ends}, {len(values)} seeds."
+        f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds."
     )
-    numbers = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
-    return Verdict(by_answers([answer]), text, numbers)
+    found = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
+    return Verdict(by_answers([answer]), text, found)
 
 
 def _bits(runs: pd.DataFrame) -> dict[str, float]:
@@ -280,18 +272,6 @@ def _bits(runs: pd.DataFrame) -> dict[str, float]:
 
 WORDS = {"softmax": "softmax", "linear": "linear", "lsh-1": "LSH with one round",
          "lsh-4": "LSH with four"}  # fmt: skip
-
-
-def _in_words(bits: dict[str, float]) -> str:
-    return ", ".join(f"{WORDS[name]} {value:.3f}" for name, value in bits.items())
-
-
-def _signed(bits: float) -> str:
-    return f"{bits:+.3f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:+.1f} %".replace("-", "\N{MINUS SIGN}")
 
 
 def _times(found: dict) -> str:

@@ -21,7 +21,7 @@ from replication.experiments import training
 from replication.experiments.base import a_folder, positive
 from replication.experiments.images.generate import generate
 from replication.experiments.images.likelihood import VALUES
-from replication.experiments.images.speed import Timed, speed_units, timed_of
+from replication.experiments.images.speed import Timed, speed_units
 from replication.experiments.images.studies import Run, Study, resolve, study_of
 from replication.experiments.images.task import ImageTask, PixelModel
 from replication.experiments.studies import run_of
@@ -209,15 +209,13 @@ class Evidence(NamedTuple):
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of those units that are there."""
-    kept, found = list(kept), {}
-    runs = [one for one in kept if "attention" in one.unit.numbers]
-    drawings = {one.unit.name: one.rows for one in kept if one.unit.name.endswith("-samples")}
-    for one in runs:
-        run = run_of(Run, one.unit.numbers)
-        found.setdefault(run.setting, {})[run] = one
-    settings = {name: _trained(mine, drawings.get(f"{name}-samples"))
-                for name, mine in found.items()}  # fmt: skip
-    return Evidence(settings, timed_of(kept))
+    kept = list(kept)
+    rows = {one.unit.name: one.rows for one in kept}
+    settings = {name: _trained(runs, rows.get(f"{name}-samples"))
+                for name, runs in training.by_run(Run, kept).items()}  # fmt: skip
+    speeds = {one.unit.numbers["dataset"]: Timed(one.rows, one.facts)
+              for one in kept if one.unit.name.startswith("speed-")}  # fmt: skip
+    return Evidence(settings, speeds)
 
 
 def _trained(kept: dict[Run, Kept], samples: pd.DataFrame | None) -> Trained:

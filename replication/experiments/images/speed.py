@@ -7,7 +7,7 @@ compared. Times on a processor are CPU times of one thread. What a contender kee
 counted in bytes, exactly.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from replication.experiments.images.numbers import (
 )
 from replication.experiments.images.task import PixelModel
 from replication.model import Sizes
-from replication.store import Kept, Result, Unit
+from replication.store import Result, Unit
 
 MECHANISMS = {"linear": "linear", "softmax-cache": "softmax", "softmax": "softmax-textbook",
               "softmax-fused": "softmax", RIVAL: "linear"}  # fmt: skip
@@ -67,11 +67,6 @@ def _unit(speed: Speed, device: str) -> Unit:
     numbers = speed._asdict() | {"device": device, **sizes_of(speed.dataset)}
     make = partial(_made, speed, device)
     return Unit("images", speed.name, speed.profile, numbers, (timed, *dict.fromkeys(own)), make)
-
-
-def timed_of(kept: Iterable[Kept]) -> dict[str, Timed]:
-    mine = [one for one in kept if one.unit.name.startswith("speed-")]
-    return {one.unit.numbers["dataset"]: Timed(one.rows, one.facts) for one in mine}
 
 
 def _made(speed: Speed, device: str, scratch: Path) -> Result:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from replication.experiments import training
 from replication.experiments.speech.studies import EVALUATION, WHICH, run_of
 from replication.store import Kept, Unit
 
@@ -31,54 +32,42 @@ class Evidence(NamedTuple):
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of units, of whatever part of them is there."""
-    trained, counted, times, facts, corpora = [], [], [], {}, {}
-    for one in kept:
-        facts = facts or one.facts
-        if one.unit.name.startswith("times-"):
-            times.append(one)
-            continue
-        (counted if "run" in one.unit.numbers else trained).append(one)
+    kept, corpora = list(kept), {}
+    trained = [one for one in kept if "seed" in one.unit.numbers]
+    counted = [one for one in kept if "run" in one.unit.numbers]
+    timed = [one for one in kept if one.unit.name.startswith("times-")]
+    for one in trained + counted:
         corpora.setdefault(run_of(one.unit).setting, one.facts["corpus"])
-    found = _frame(counted, [*WHICH, "id", "frames", "phonemes", "substitutions", "deletions",
-                             "insertions", "beam_errors"])  # fmt: skip
-    runs = pd.DataFrame([_summary(one, found) for one in trained], columns=[*WHICH, *SUMMARY])
-    evaluations = _frame(trained, [*WHICH, *EVALUATION]).dropna(subset="error_rate")
-    empty = ["contender", "direction", "N", "round", "time_ms", "peak_bytes"]
-    timed = pd.concat([t.rows for t in times]) if times else pd.DataFrame(columns=empty)
-    return Evidence(evaluations.reset_index(drop=True), found, _pairs(counted), runs,
-                    timed.reset_index(drop=True), facts | {"corpora": corpora})  # fmt: skip
+    errors = training.frame(counted, [*WHICH, *ERRORS], WHICH)[[*WHICH, *ERRORS]]
+    runs = pd.DataFrame([_summary(one, errors) for one in trained], columns=[*WHICH, *SUMMARY])
+    evaluations = training.frame(trained, [*WHICH, *EVALUATION], WHICH)[[*WHICH, *EVALUATION]]
+    evaluations = evaluations.dropna(subset="error_rate").reset_index(drop=True)
+    pairs = pd.DataFrame(
+        [(*_which(one.unit).values(), *pair) for one in counted for pair in one.facts["pairs"]],
+        columns=[*WHICH, "said", "heard", "count"],
+    )
+    facts = (kept[0].facts if kept else {}) | {"corpora": corpora}
+    return Evidence(evaluations, errors, pairs, runs, training.frame(timed, TIMES), facts)
 
 
 def _which(unit: Unit) -> dict[str, Any]:
     return {name: getattr(run_of(unit), name) for name in WHICH}
 
 
-def _frame(kept: list[Kept], columns: list[str]) -> pd.DataFrame:
-    frames = [one.rows.assign(**_which(one.unit)) for one in kept]
-    empty = pd.DataFrame(columns=columns)
-    return pd.concat(frames, ignore_index=True)[columns] if frames else empty
-
-
-def _pairs(kept: list[Kept]) -> pd.DataFrame:
-    rows = [{**_which(one.unit), "said": a, "heard": b, "count": n}
-            for one in kept for a, b, n in one.facts["pairs"]]  # fmt: skip
-    return pd.DataFrame(rows, columns=[*WHICH, "said", "heard", "count"])
-
-
+ERRORS = ["id", "frames", "phonemes", "substitutions", "deletions", "insertions", "beam_errors"]
+TIMES = ["contender", "direction", "N", "round", "time_ms", "peak_bytes"]
 SUMMARY = ["stopped", "updates", "epochs", "seconds", "seconds_an_epoch", "parameters", "flops",
            "dev_error", "test_error", "beam_error", "insertions", "deletions"]  # fmt: skip
 
 
 def _summary(one: Kept, found: pd.DataFrame) -> dict[str, Any]:
     """How a run ended: its errors on dev, and on test if they have been counted."""
-    run, steps = run_of(one.unit), one.rows[one.rows.step > 0]
-    mine = found
-    for name in WHICH:
-        mine = mine[mine[name] == getattr(run, name)]
+    run, which, steps = run_of(one.unit), _which(one.unit), one.rows[one.rows.step > 0]
+    mine = found[(found[WHICH] == pd.Series(which)).all(axis=1)]
     epochs = len(steps) * run.batch_size / max(1, one.facts["utterances"]["train"])
     seconds, said = float(steps.seconds.sum()), mine.phonemes.sum() or float("nan")
     total = (mine.substitutions + mine.deletions + mine.insertions).sum()
-    return _which(one.unit) | {
+    return which | {
         "stopped": bool(one.facts["failure"]), "updates": len(steps), "epochs": epochs,
         "seconds": seconds, "seconds_an_epoch": seconds / epochs if epochs else float("nan"),
         "parameters": one.facts["parameters"],

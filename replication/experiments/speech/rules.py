@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import Verdict, by_answers, not_run, within
+from replication.experiments import training
+from replication.experiments.base import Verdict, by_answers, not_run, signed, within
+from replication.experiments.speech import numbers
 from replication.experiments.speech.evidence import Evidence
-from replication.experiments.speech.numbers import (
-    FEWEST_SEEDS,
-    FRAMES_A_SECOND,
-    MOST_ERROR,
-    TABLE_3,
-    WSJ_FRAMES,
-    WSJ_HOURS,
-)
 from replication.stats import mean_interval, median_interval
 
 WORDS = {"softmax": "softmax", "linear": "linear attention", "lsh": "LSH", "bilstm": "the Bi-LSTM",
@@ -42,25 +36,20 @@ def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
 
 def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
     """Does ``worse`` make more errors? Open with few seeds, or where a model has hardly learnt."""
-    wide = runs[~runs.stopped].pivot(index="seed", columns="model", values="test_error")
-    wide = wide.reindex(columns=[better, worse]).dropna()
+    wide = training.paired(runs[~runs.stopped], "test_error", [better, worse], of="model")
     difference, seeds = wide[worse] - wide[better], len(wide)
     names, head = f"{WORDS[worse]} minus {WORDS[better]}", {"better": better, "worse": worse}
     head |= {"seeds": seeds, "answer": None}
-    if seeds < FEWEST_SEEDS:
-        return head | {"said": f"{names} is open with {seeds} seeds of {FEWEST_SEEDS}"}
-    low, high = mean_interval(difference, 0.05)
-    text = (f"{names} is {_points(difference.mean())} points (95 % interval {_points(low)} to "
-            f"{_points(high)})")  # fmt: skip
-    head |= {"mean": float(difference.mean()), "low": low, "high": high}
-    if wide.mean().max() > MOST_ERROR:
-        most = f"more than {100 * MOST_ERROR:.0f} errors in 100 phonemes"
+    if seeds < numbers.FEWEST_SEEDS:
+        return head | {"said": f"{names} is open with {seeds} seeds of {numbers.FEWEST_SEEDS}"}
+    mean, (low, high) = float(difference.mean()), mean_interval(difference, 0.05)
+    points = [signed(100 * x, 1) for x in (mean, low, high)]
+    text = "{} is {} points (95 % interval {} to {})".format(names, *points)
+    head |= {"mean": mean, "low": low, "high": high}
+    if wide.mean().max() > numbers.MOST_ERROR:
+        most = f"more than {100 * numbers.MOST_ERROR:.0f} errors in 100 phonemes"
         return head | {"said": f"{text}, open as one of them makes {most}"}
     return head | {"answer": True if low > 0 else False if high < 0 else None, "said": text}
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 # C12: who is fastest ------------------------------------------------------------------------------
@@ -117,27 +106,23 @@ def table_3(evidence: Evidence, an_epoch: float, at: int) -> pd.DataFrame:
     ``an_epoch`` is how many utterances of ``at`` frames make an epoch of the paper's corpus. The
     smallest time of all rounds is taken: other programs can only make a repeat longer.
     """
-    times, rows = evidence.times, []
-    steps = times[(times.direction == "train") & (at == times.N)].groupby("contender").time_ms.min()
-    heard = times[(times.direction == "infer") & (at == times.N)].groupby("contender").time_ms.min()
-    rates = evidence.czech.groupby("model")[["test_error", "beam_error"]].agg(["mean", "size"])
-    for model, (error, seconds) in TABLE_3.items():
-        timed = "softmax-textbook" if model == "softmax" else model
-        known = model in rates.index
-        rows.append({
-            "model": model, "paper_error": error, "paper_seconds": seconds,
-            "seeds": int(rates.loc[model, ("test_error", "size")]) if known else 0,
-            "error": 100 * rates.loc[model, ("test_error", "mean")] if known else math.nan,
-            "beam_error": 100 * rates.loc[model, ("beam_error", "mean")] if known else math.nan,
-            "seconds": steps.get(timed, math.nan) * an_epoch / 1e3,
-            "real_time_factor": heard.get(timed, math.nan) / (10 * at),
-        })  # fmt: skip
-    return pd.DataFrame(rows).set_index("model")
+    titles = ["paper_error", "paper_seconds"]
+    found = pd.DataFrame.from_dict(numbers.TABLE_3, orient="index", columns=titles)
+    found.index.name = "model"
+    runs, times = evidence.czech.groupby("model"), evidence.times[at == evidence.times.N]
+    found["seeds"] = runs.size().reindex(found.index, fill_value=0)
+    found[["error", "beam_error"]] = 100 * runs[["test_error", "beam_error"]].mean()
+    least = times.groupby(["contender", "direction"]).time_ms.min().unstack()
+    least = least.drop("softmax", errors="ignore").rename({"softmax-textbook": "softmax"})
+    least = least.reindex(columns=["train", "infer"])
+    return found.assign(seconds=least.train * an_epoch / 1e3,
+                        real_time_factor=least.infer / (10 * at))  # fmt: skip
 
 
 def overview(evidence: Evidence) -> pd.DataFrame:
     """The same in words, a row a model; seconds as multiples of those of linear attention, too."""
-    found = table_3(evidence, WSJ_HOURS * 3600 * FRAMES_A_SECOND / WSJ_FRAMES, WSJ_FRAMES)
+    heard, at = numbers.WSJ_HOURS * 3600 * numbers.FRAMES_A_SECOND, numbers.WSJ_FRAMES
+    found = table_3(evidence, heard / at, at)
     ours, theirs = (found[name] / found[name]["linear"] for name in ("seconds", "paper_seconds"))
     return pd.DataFrame(
         {"Model": NAMES[model], "Errors, paper (%)": f"{row.paper_error:.2f}",

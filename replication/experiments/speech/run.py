@@ -17,7 +17,7 @@ from torch import nn
 
 from replication import measure, store, train
 from replication.experiments import training
-from replication.experiments.base import a_folder, at_least, at_most, fits
+from replication.experiments.base import a_folder, between, fits
 from replication.experiments.speech import corpus
 from replication.experiments.speech.decoding import BLANK, error_rate, errors, greedy, prefix_beam
 from replication.experiments.speech.models import build, functions_of, new_model
@@ -25,12 +25,12 @@ from replication.experiments.speech.numbers import FRAMES_A_SECOND, MELS, NAME
 from replication.experiments.speech.studies import (
     EVALUATION,
     SETTINGS,
+    TIMINGS,
     Run,
     Study,
     Timing,
     resolve,
     run_of,
-    timing,
 )
 from replication.experiments.speech.synthetic import synthetic
 from replication.experiments.speech.task import Batch, SpeechTask
@@ -45,8 +45,7 @@ def check(
     studies = {name: resolve(name, profile, **given) for name in SETTINGS}
     for study in studies.values():
         fits("batch_size", study.batch_size, study.batch_size * study.longest * study.d_model)
-    at_least("utterance", utterance, 0)
-    at_most("utterance", utterance, studies["czech"].tested - 1)
+    between("utterance", utterance, 0, studies["czech"].tested - 1)
     return studies
 
 
@@ -223,7 +222,7 @@ def units(profile: str) -> list[Unit]:
         runs = runs_of(resolve(name, profile, device=device) for name in SETTINGS)
         return [*runs, *errors_of(runs)]
 
-    found = [*training.of_this_machine(on), *times_of(timing(profile))]
+    found = [*training.of_this_machine(on), *times_of(TIMINGS[profile])]
     without = any(map(store.exists, found)) and not any(found[0].path().parent.glob("czech-*.csv"))
     return [unit for unit in found if not (without and _is_czech(unit))]
 
@@ -234,7 +233,7 @@ def ensure(
     """All that can be had here: trained side by side, then timed one by one; and what cannot. Of
     saved rows, all that there are."""
     every = runs_of(studies)
-    times, how = times_of(timing(every[0].profile)), {"folder": folder, "rows": rows, "threads": 1}
+    times, how = times_of(TIMINGS[every[0].profile]), {"folder": folder, "rows": rows, "threads": 1}
     if rows == "saved":
         kept, missing = training.saved([*every, *errors_of(every, folder), *times], folder)
         lacking = {

@@ -7,16 +7,7 @@ from typing import Any
 
 from replication.experiments import studies
 from replication.experiments.base import PROFILES, one_of
-from replication.experiments.speech.numbers import (
-    CHOICES,
-    COMMON,
-    GROWTH,
-    GROWTH_CHOICES,
-    MODELS,
-    NOTES,
-    OPTIMISERS,
-    ORIGINS,
-)
+from replication.experiments.speech import numbers
 from replication.store import Unit
 
 
@@ -69,11 +60,13 @@ def run_of(unit: Unit) -> Run:
 
 
 def sources(setting: str, profile: str) -> studies.Sources:
-    choices = studies.OURS | COMMON | CHOICES[profile]
+    choices = studies.OURS | numbers.COMMON | numbers.CHOICES[profile]
     if setting != "czech":
-        choices, cases = choices | GROWTH_CHOICES[profile], GROWTH[profile][setting]
+        choices, cases = choices | numbers.GROWTH_CHOICES[profile], numbers.GROWTH[profile][setting]
         choices |= studies.because("how much is heard, and how long", cases=cases)
-    return studies.Sources(ORIGINS | studies.OUR_OWN, choices, ("paper", "here"), NOTES)
+    return studies.Sources(
+        numbers.ORIGINS | studies.OUR_OWN, choices, ("paper", "here"), numbers.NOTES
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +84,7 @@ class Study(Numbers, studies.Study):
         for (utterances, words), seed, model in product(self.cases, self.seeds, self.models):
             yield self.one(Run, model=model, seed=seed, utterances=utterances, words=words,
                            lr=self.lstm_lr if model == "bilstm" else self.lr,
-                           optimiser=OPTIMISERS[model])  # fmt: skip
+                           optimiser=numbers.OPTIMISERS[model])  # fmt: skip
 
 
 SETTINGS = ("czech", "amount", "length")
@@ -116,7 +109,7 @@ def check(study: Study) -> None:
     least = {"lstm_layers": 1, "lstm_size": 1, "stack": 1, "tested": 1, "beam": 1, "longest": 10}
     studies.check(study, ("models", "seeds"), **least)
     for model in study.models:
-        one_of("model", model, MODELS)
+        one_of("model", model, numbers.MODELS)
 
 
 # Timing, at published sizes ---------------------------------------------------------------------
@@ -161,8 +154,3 @@ TIMINGS = {
     "smoke": Timing(profile="smoke", lengths=(32, 64), rounds=2, batch_size=1, n_layers=1,
                     d_model=32, n_heads=2, d_ff=32, lstm_layers=1, lstm_size=8),
 }  # fmt: skip
-
-
-def timing(profile: str) -> Timing:
-    one_of("profile", profile, PROFILES)
-    return TIMINGS[profile]
