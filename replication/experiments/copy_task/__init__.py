@@ -4,7 +4,7 @@ from typing import Any
 
 from replication.experiments.base import Command, Experiment, bench_arguments, fits, later
 
-HERE = "replication.experiments.copy_task"
+RULES = ("converges", "does_not_converge", "ends_lower")
 
 
 def check(
@@ -28,20 +28,17 @@ EXPERIMENT = Experiment(
     notebook="03_copy_task_training",
     work="training",
     minutes={"smoke": 0.5, "quick": 6, "reference": 170, "paper": 30000},
-    units=later(f"{HERE}.run:units"),
-    evidence=later(f"{HERE}.run:evidence"),
-    rules={
-        name: later(f"{HERE}.rules:{name}")
-        for name in ("converges", "does_not_converge", "ends_lower")
-    },
-    summary=later(f"{HERE}.run:summary"),
-    costs=later(f"{HERE}.run:costs"),
+    units=later(f"{__name__}.run:units"),
+    evidence=later(f"{__name__}.run:evidence"),
+    rules={name: later(f"{__name__}.rules:{name}") for name in RULES},
+    summary=later(f"{__name__}.run:summary"),
+    costs=later(f"{__name__}.run:costs"),
     commands=(
         Command(
             "bench training",
             "whole models, forward and backward, on the CPU",
             bench_arguments,
-            later(f"{HERE}.bench:command"),
+            later(f"{__name__}.bench:command"),
         ),
     ),
     check=check,

@@ -9,16 +9,7 @@ from typing import Any
 
 from replication.experiments import studies
 from replication.experiments.base import PROFILES, Choice, one_of
-from replication.experiments.copy_task.numbers import (
-    AT_LENGTHS,
-    CHOICES,
-    COMMON,
-    NOTES,
-    ORDER,
-    ORIGINS,
-    SHORTEST,
-    TITLES,
-)
+from replication.experiments.copy_task import numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +39,11 @@ class Run(Numbers):
 
 
 def sources(setting: str, profile: str) -> studies.Sources:
-    choices = studies.OURS | COMMON[setting] | CHOICES.get((setting, profile), {})
-    titles = (*TITLES[setting], "this profile")
-    return studies.Sources(ORIGINS[setting] | studies.OUR_OWN, choices, titles, NOTES[setting])
+    choices = studies.OURS | numbers.COMMON[setting] | numbers.CHOICES.get((setting, profile), {})
+    titles = (*numbers.TITLES[setting], "this profile")
+    return studies.Sources(
+        numbers.ORIGINS[setting] | studies.OUR_OWN, choices, titles, numbers.NOTES[setting]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +65,7 @@ class Study(Numbers, studies.Study):
 
     def at(self, length: int) -> dict[str, Choice]:
         """What holds at this length alone."""
-        here, chosen = AT_LENGTHS.get((self.setting, self.profile), {}), self.changes()
+        here, chosen = numbers.AT_LENGTHS.get((self.setting, self.profile), {}), self.changes()
         return {name: own for name, own in here.get(length, {}).items() if name not in chosen}
 
     def runs(self) -> Iterator[Run]:
@@ -101,7 +94,7 @@ class Study(Numbers, studies.Study):
 
 STUDIES = {
     key: Study(setting=key[0], profile=key[1], **sources(*key).values())
-    for key in product(ORIGINS, PROFILES)
+    for key in product(numbers.ORIGINS, PROFILES)
 }
 """Every setting in every profile, by (setting, profile)."""
 
@@ -116,12 +109,12 @@ def resolve(setting: str = "paper", profile: str = "quick", **overrides: Any) ->
 
 def chosen(setting: str, profile: str, overrides: dict[str, Any]) -> Study:
     """The same, but for what only PyTorch knows: which mechanisms and devices there are."""
-    one_of("setting", setting, ORIGINS)
+    one_of("setting", setting, numbers.ORIGINS)
     one_of("profile", profile, PROFILES)
     base = STUDIES[setting, profile]
     study = studies.overridden(base, base.sources.origins, overrides)
     check(study)
-    return studies.in_order(study, ORDER)
+    return studies.in_order(study, numbers.ORDER)
 
 
 def usable(study: Study) -> Study:
@@ -138,10 +131,10 @@ def study_of(runs: Sequence[Run]) -> Study:
     kept = {
         k + "s": tuple({getattr(run, k) for run in runs}) for k in ("attention", "length", "seed")
     }
-    special = AT_LENGTHS.get((runs[0].setting, runs[0].profile), {})
+    special = numbers.AT_LENGTHS.get((runs[0].setting, runs[0].profile), {})
     own = {length: set(here) - {"attentions"} for length, here in special.items()}
     common = [run for run in runs if not own.get(run.length)] or runs
-    return studies.in_order(studies.gathered(Study, common, **kept), ORDER)
+    return studies.in_order(studies.gathered(Study, common, **kept), numbers.ORDER)
 
 
 def check(study: Study) -> None:
@@ -150,7 +143,7 @@ def check(study: Study) -> None:
     studies.check(study, ("attentions", "lengths", "seeds"), **least)
     one_of("activation", study.activation, ("relu", "elu_plus_one"))
     one_of("positions", study.positions, ("added", "concatenated"))
-    if min(study.lengths) < (shortest := SHORTEST[study.setting]):
+    if min(study.lengths) < (shortest := numbers.SHORTEST[study.setting]):
         raise ValueError(
             f"length={min(study.lengths)} is too short for the copy task in the {study.setting} "
             "setting: the words to be copied would have fewer than 2 symbols. Choose at least "

@@ -73,7 +73,8 @@ def convergence_verdicts(
         verdict = verdict_of(share, explains, contributes)
         if borrowed >= contributes and verdict in (WORDS[-1], OPEN):
             verdict = MISLEADS
-        verdicts[name] = {"share": _known(share), "borrowed": borrowed, "verdict": verdict}
+        known = share if isfinite(share) else None  # JSON knows no NaN
+        verdicts[name] = {"share": known, "borrowed": borrowed, "verdict": verdict}
     return {name: verdicts[name] for name in CONVERGENCE if name in verdicts}
 
 
@@ -189,18 +190,6 @@ def without(found: pd.DataFrame, suspect: str, end: str = "factor") -> Fitted:
     return earlier_crossover(table=TABLE_1 | {"linear": np.array(TABLE_1["linear"]) / by})
 
 
-def crossovers(times: pd.DataFrame) -> pd.DataFrame:
-    """By suspect: what their method says of our steps with it on, and of theirs without it."""
-    found, rows, times = factors(times), [], times.assign(run=0, disturbed=False)
-    for name in (*SPEED, ALL):
-        rival = "softmax forwards" if name in ("forwards", ALL) else "softmax open"
-        ours = ask(earlier_method, times, name, rival)
-        rows.append((name, ours, without(found, name)))
-    base = ask(earlier_method, times, "linear open", "softmax open")
-    rows.insert(0, (NONE, base, earlier_crossover()))
-    return pd.DataFrame(rows, columns=["suspect", "ours with", "theirs without"])
-
-
 def moves_the_crossover(evidence: Any, share: float) -> Verdict:
     """E5: where does 3149 go when the suspects are taken out of their times?"""
     if not set(LENGTHS) <= set(evidence.times.N):
@@ -226,11 +215,6 @@ def _length(at: float) -> str:
 
 
 # In words -------------------------------------------------------------------------------------
-
-
-def _known(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return value if isfinite(value) else None
 
 
 def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
@@ -270,10 +254,13 @@ def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
 
 
 def crossing_table(times: pd.DataFrame) -> pd.DataFrame:
-    """The crossovers in words, suspect by suspect."""
-    called = {NONE: "none", ALL: "all together"} | {n: one.words for n, one in SPEED.items()}
-    return pd.DataFrame(
-        {"Suspect": called[row.suspect], "Our steps with it": brief(row[2]),
-         "Their times without it": brief(row[3])}
-        for row in crossovers(times).itertuples()
-    )  # fmt: skip
+    """By suspect: what their method says of our steps with it on, and of theirs without it."""
+    found, times = factors(times), times.assign(run=0, disturbed=False)
+    base = ask(earlier_method, times, "linear open", "softmax open")
+    rows = [("none", brief(base), brief(earlier_crossover()))]
+    for name in (*SPEED, ALL):
+        rival = "softmax forwards" if name in ("forwards", ALL) else "softmax open"
+        ours = ask(earlier_method, times, name, rival)
+        words = SPEED[name].words if name in SPEED else "all together"
+        rows.append((words, brief(ours), brief(without(found, name))))
+    return pd.DataFrame(rows, columns=["Suspect", "Our steps with it", "Their times without it"])
