@@ -8,6 +8,7 @@ from replication.attention import look_of
 from replication.experiments.copy_task import figures as draw
 
 LEVELS = {8: {"frequencies": 2.3, "bag": 1.2}, 64: {"frequencies": 2.3, "bag": 2.2}}
+DROPS = {8: 300, 64: 400}
 ENDS = {8: {"softmax": 1.3, "linear": 0.0}, 64: {"softmax": 2.24, "linear": 2.19}}
 
 
@@ -39,7 +40,7 @@ def hollow(axes) -> dict[str, np.ndarray]:
 
 
 def test_a_hundredfold_gap_is_seen_on_both_kinds_of_panels():
-    for figure in (draw.curves(evaluations()), draw.lengths(evaluations(), LEVELS, 8)):
+    for figure in (draw.curves(evaluations(), DROPS), draw.lengths(evaluations(), LEVELS, 8, {})):
         for axes in figure.axes[:2]:
             assert axes.get_yscale() == "log"
             assert median_line(axes, "softmax")[-1] == pytest.approx([400, 0.002])
@@ -48,7 +49,7 @@ def test_a_hundredfold_gap_is_seen_on_both_kinds_of_panels():
 
 
 def test_levels_lie_in_every_panel_and_are_named_in_the_legend():
-    figure = draw.lengths(evaluations(), LEVELS, 8)
+    figure = draw.lengths(evaluations(), LEVELS, 8, {})
     for axes, found in zip(figure.axes, LEVELS.values(), strict=False):
         for name, value in found.items():
             assert set(median_line(axes, draw.LEVELS[name]["label"])[:, 1]) == {value}
@@ -59,7 +60,7 @@ def test_levels_lie_in_every_panel_and_are_named_in_the_legend():
 
 
 def test_the_right_hand_scale_is_summed_over_the_batch():
-    figure = draw.lengths(evaluations(), LEVELS, 8)
+    figure = draw.lengths(evaluations(), LEVELS, 8, {})
     figure.draw_without_rendering()
     (right,) = figure.axes[1].child_axes
     assert right.get_ylim() == pytest.approx([8 * y for y in figure.axes[1].get_ylim()])
@@ -81,7 +82,7 @@ def test_an_end_below_the_scale_stands_at_its_foot_with_its_number():
 
 
 def test_where_the_learning_rate_falls_is_marked_unless_it_never_did():
-    marked = draw.curves(evaluations(), {8: 300, 64: 400})
+    marked = draw.curves(evaluations(), DROPS)
     assert [text.get_text() for text in marked.axes[0].texts] == ["learning rate lowered"]
     assert list(marked.axes[1].texts) == []
 

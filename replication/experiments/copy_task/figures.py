@@ -5,7 +5,6 @@ median; a mechanism differs from the others in colour, dash and marker, so also 
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from replication.attention import look_of, mechanism
-from replication.style import SMALL, WIDTH, log_ticks
+from replication.style import SMALL, WIDTH, line, log_ticks
 
 LEVELS = {
     "frequencies": {"label": "knows the frequencies", "color": "0.5", "ls": (0, (1, 2))},
@@ -32,7 +31,7 @@ DUE = "#7f2704"
 # Curves ---------------------------------------------------------------------------------------
 
 
-def curves(evaluations: pd.DataFrame, drops: Mapping[int, int] = MappingProxyType({})) -> Figure:
+def curves(evaluations: pd.DataFrame, drops: Mapping[int, int]) -> Figure:
     """Loss on held-out data, on a log scale, after the paper's Figure 2; one panel a length.
 
     By length, the learning rate falls after so many updates, where a grey line is drawn.
@@ -40,8 +39,8 @@ def curves(evaluations: pd.DataFrame, drops: Mapping[int, int] = MappingProxyTyp
     figure, panels = _losses(evaluations, height=3.0)
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     for length, axes in panels.items():
-        ends, drop = evaluations.step[evaluations.length == length].max(), drops.get(length)
-        if drop is not None and drop < ends:
+        ends, drop = evaluations.step[evaluations.length == length].max(), drops[length]
+        if drop < ends:
             axes.axvline(drop, color="0.6", lw=1, zorder=0)
             late = drop > ends / 2
             axes.annotate("learning rate lowered", (drop, 1), (-3 if late else 3, -1), **place,
@@ -54,7 +53,7 @@ def lengths(
     evaluations: pd.DataFrame,
     levels: Mapping[int, Mapping[str, float]],
     batch: int,
-    published: Mapping[int, Mapping[str, float]] | None = None,
+    published: Mapping[int, Mapping[str, float]],
 ) -> Figure:
     """One panel a length, after Figures 2 and 5 of the earlier replication, but on a log scale.
 
@@ -70,7 +69,7 @@ def lengths(
     right.set_ylim([batch * loss for loss in axes.get_ylim()])
     log_ticks(right.yaxis)
     shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    for length in panels.keys() & (published or {}).keys():
+    for length in panels.keys() & published.keys():
         shown[ENDS] = _draw_ends(panels[length], published[length])
     figure.legend(shown.values(), shown, loc="outside upper center", ncols=3,
                   handler_map={tuple: HandlerTuple(None)})  # fmt: skip
@@ -141,9 +140,8 @@ def short_names(attentions: Iterable[str]) -> dict[str, str]:
 
 def _line(name: str, points: int) -> dict:
     """A mechanism's line, with about six markers, not where another's are."""
-    look, first = look_of(name), (mechanism(name).order - 10) * points // 300
-    return {"color": look.colour, "linestyle": look.dash, "marker": look.marker, "lw": 1.8,
-            "markevery": (first, max(1, points // 6)), "markersize": 4.5}  # fmt: skip
+    every = (mechanism(name).order - 10) * points // 300, max(1, points // 6)
+    return line(look_of(name)) | {"lw": 1.8, "markevery": every, "markersize": 4.5}
 
 
 # Stability ------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from replication.style import SMALL, WIDTH, legend
 BOTH = ("softmax", "linear")
 BATCH = {"softmax": 8, "linear": 8 * BATCH_FACTOR}
 """Sequences over which their losses are summed."""
-LEVELS = {"frequencies": (0, (1, 2)), "bag": (0, (5, 2))}
+LEVELS = {"frequencies": {"label": "knows the frequencies", "ls": (0, (1, 2))},
+          "bag": {"label": "knows which digits", "ls": (0, (5, 2))}}  # fmt: skip
 CALLED = {NONE: "no switch", ALL: "all switches"} | {n: s.words for n, s in CONVERGENCE.items()}
 SLOWER, PALE = "#0173b2", "0.75"
 
@@ -88,10 +89,8 @@ def theirs_and_ours(evaluations: pd.DataFrame) -> Figure:
 def _draw_curve(axes: Axes, rows: pd.DataFrame, attention: str, length: int) -> None:
     """Ours as a line, the end of theirs as a hollow marker, and two levels of not copying."""
     look, batch = look_of(attention), BATCH[attention]
-    for name, dash in LEVELS.items():
-        level = batch * EarlierCopy(length, 10).levels()[name]
-        words = {"frequencies": "knows the frequencies", "bag": "knows which digits"}[name]
-        axes.axhline(level, color="0.55", ls=dash, lw=1, zorder=0, label=words)
+    for name, level in EarlierCopy(length, 10).levels().items():
+        axes.axhline(batch * level, color="0.55", lw=1, zorder=0, **LEVELS[name])
     for _, one in rows.groupby("seed"):
         axes.plot(one.step, batch * one.eval_loss, color=look.colour, ls=look.dash, lw=1.6,
                   label=f"{attention}, ours")  # fmt: skip
