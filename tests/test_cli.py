@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from importlib import import_module
 
 import pytest
@@ -51,10 +50,11 @@ def test_help_and_errors_about_arguments_import_nothing_slow(typed, code, trial)
     line += "except SystemExit as end:\n    code = end.code\n"
     line += f"print('heavy:', [name for name in {HEAVY!r} if name in sys.modules], code)"
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    begin = time.perf_counter()
+    begin = os.times()
     done = subprocess.run([sys.executable, "-c", line], env=env, capture_output=True, text=True)
     assert f"heavy: [] {code}" in done.stdout, done.stdout + done.stderr
-    assert time.perf_counter() - begin < 5, "half a second on a quiet machine"
+    spent = os.times().children_user - begin.children_user
+    assert spent < 3, "half a second of computing, however busy the machine is"
 
 
 def test_an_experiment_brings_commands_of_one_word_or_two(monkeypatch, capsys):

@@ -12,7 +12,7 @@ from typing import Any
 from replication.experiments.base import DEVICES, at_least, folder, one_of
 from replication.experiments.crossover.numbers import EXACT, GENERATION, OWN, asked
 from replication.experiments.scaling.numbers import DIRECTIONS, Scaling
-from replication.store import RESULTS, writable
+from replication.store import RESULTS
 
 WRITTEN = ("linear", "softmax")
 """Whose tokens are timed where nobody says otherwise: a state and a cache."""
@@ -126,7 +126,7 @@ def _asked(options: Namespace, **numbers: Any) -> Scaling:
 def crossover(options: Namespace) -> int:
     """Measured anew; what was there of the same question stays until all of it is."""
     scaling = several_lengths(options)
-    where = writable(options.out or RESULTS / OWN)
+    where = options.out or RESULTS / OWN
     from replication.experiments.crossover.rules import answer
     from replication.experiments.crossover.run import Limit, ask_now
 
