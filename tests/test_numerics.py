@@ -154,7 +154,7 @@ def test_a_watch_ends_when_its_block_fails():
 
 def test_float32_is_precise_at_length_65536():
     inputs = [torch.randn(1, 1, LONG, 16) for _ in "QKV"]
-    single = values_and_gradients(linear_attention, *inputs, causal=True)
+    single = values_and_gradients(linear_attention, *inputs, causal=True, kernel="pytorch")
     double = values_and_gradients(linear_attention, *(x.double() for x in inputs), causal=True)
     assert_all_near(single, double, LONG_BOUND)
 
