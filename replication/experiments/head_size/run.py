@@ -29,7 +29,7 @@ SHARED = ("steps", "batch_size", "lr", "seeds", "device")
 def studies(profile: str, **given: Any) -> dict[int, Study]:
     """By the features of a head; softmax with the smallest heads alone."""
     width, fixed = STUDIES[SETTING, profile].d_model, {"lengths": LENGTHS[profile]}
-    fixed |= given | {"seeds": given.get("seeds") or SEEDS[profile]}
+    fixed |= {"seeds": SEEDS[profile]} | {k: v for k, v in given.items() if v is not None}
     names = {min(FEATURES[profile]): (CONTROL, LINEAR)}
     return {
         D: resolve(SETTING, profile, n_heads=width // D, attentions=names.get(D, LINEAR), **fixed)
@@ -81,5 +81,6 @@ def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
 def costs(evidence: pd.DataFrame) -> list[dict]:
     """Of those runs that are not the copy task's."""
     own = evidence[evidence.own]
-    return [{"Part": f"head sizes ({len(own)} runs)", "Flops": float(own.flops.sum()),
-             "Measured": float(own.seconds.sum())}]  # fmt: skip
+    found = {"Part": f"head sizes ({len(own)} runs)", "Flops": float(own.flops.sum()),
+             "Measured": float(own.seconds.sum())}  # fmt: skip
+    return [found] if len(own) else []
