@@ -86,7 +86,7 @@ def test_it_trains_and_its_rows_become_a_figure(tmp_path):
     (cost,) = EXPERIMENT.costs(found)
     assert cost["Part"] == "head sizes (1 runs)"
     labels = [text.get_text() for text in figures.words(found).legends[0].get_texts()]
-    assert labels == ["linear, D = 8", "linear, D = 16", "softmax, D = 8"]
+    assert labels == ["linear, n = 6", "softmax, n = 6"]
     assert len(run.ensure(studies, tmp_path, rows="saved")) == len(kept)
     assert all(store.is_current(one.unit, tmp_path) for one in kept)
 

@@ -1,43 +1,38 @@
-"""Rows -> Figure: words copied whole against their length, a line a head size."""
+"""Rows -> Figure: words copied whole against the features of a head, a line a length of words."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from replication.attention import look_of
 from replication.experiments.head_size.numbers import CONTROL, LINEAR
 from replication.style import WIDTH
 
-MARKERS = "vsoD^P*X"
-"""A head size differs from the others in its marker and in how dark it is."""
+MARKERS, DASHES = "oD^v", ("-", "-.", (0, (4, 1)), (0, (1, 1)))
+"""Lengths of words differ in marker and dash."""
 
 
 def words(runs: pd.DataFrame) -> Figure:
     """Shares of held-out words that are copied without an error. Small marks are seeds, lines
-    their means."""
-    figure = Figure(figsize=(WIDTH, 3.0))
-    axes = figure.subplots()
-    sizes = sorted(runs.features.unique())
-    for i, D in enumerate(sizes):
-        shown = runs[(runs.attention == LINEAR) & (runs.features == D)]
-        share = (i + 1) / len(sizes)
-        look = {"color": look_of(LINEAR).colour, "alpha": 0.25 + 0.75 * share, "marker": MARKERS[i]}
-        _draw(axes, shown, f"linear, D = {D}", **look)
-        axes.axvline(D, color="0.7", lw=0.8, ls=":", zorder=0)
-    control = runs[runs.attention == CONTROL]
-    look = {"color": look_of(CONTROL).colour, "marker": look_of(CONTROL).marker, "ls": "--"}
-    _draw(axes, control, f"softmax, D = {sizes[0]}", **look)
-    lengths = sorted({*runs.symbols, *sizes})
+    their means; left of its dotted line a word has more symbols than a head has features."""
+    figure = Figure(figsize=(WIDTH, 2.8))
+    axes, sizes = figure.subplots(), sorted(runs.features.unique())
+    for i, n in enumerate(sorted(runs.symbols.unique())):
+        mark = {"marker": MARKERS[i], "ls": DASHES[i]}
+        for name, word in ((LINEAR, "linear"), (CONTROL, "softmax")):
+            shown = runs[(runs.attention == name) & (runs.symbols == n)]
+            _draw(axes, shown, f"{word}, n = {n}", color=look_of(name).colour, **mark)
+        axes.axvline(n, color="0.6", lw=0.9, ls=":", zorder=0)
+        axes.annotate(f"n = {n} ", (n, 0), ha="right", va="bottom", size=8, color="0.3")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(lengths, lengths)
+    axes.set_xticks(sizes, sizes)
     axes.minorticks_off()
-    axes.set(xlabel="symbols of a word, n (dotted: features of a head, D)",
-             ylabel="words copied (%)", ylim=(-4, 104))  # fmt: skip
-    figure.legend(loc="outside right center")
+    axes.set(xlabel="features of a head, D", ylabel="words copied (%)", ylim=(-4, 104))
+    figure.legend(loc="outside right center", title="symbols of a word, n", title_fontsize=8)
     return figure
 
 
-def _draw(axes, rows: pd.DataFrame, label: str, **look) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, label: str, **look) -> None:
     percent = rows.assign(share=100 * rows.exact_match)
-    means = percent.groupby("symbols").share.mean()
-    axes.plot(means, label=label, lw=1.6, ms=5, **look)
-    axes.plot(percent.symbols, percent.share, ms=3, **look | {"ls": "none", "mfc": "white"})
+    axes.plot(percent.groupby("features").share.mean(), label=label, lw=1.6, ms=6, **look)
+    axes.plot(percent.features, percent.share, ms=3, **look | {"ls": "none", "mfc": "white"})
