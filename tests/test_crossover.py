@@ -176,7 +176,7 @@ def test_crossover_keeps_every_run_and_shares_the_time_that_is_left(tmp_path, ca
                                 "dtype": "float32", "threads": 1}  # fmt: skip
     assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == 3 == found["runs"]
     assert [i for i, _ in inline["made"]] == [0, 1, 2]
-    assert 2 < inline["made"][0][1] < 0.75 * 10
+    assert 1 <= inline["made"][0][1] < 0.75 * 10, "less where others make the start slow"
     assert inline["made"][2][1] == pytest.approx(30, abs=3)
 
 

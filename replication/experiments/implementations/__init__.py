@@ -17,8 +17,7 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
     sizes, lsh = ({name: tidy(name, value, 1) for name, value in given.items()}
                   for given in (sizes, lsh))  # fmt: skip
     for name, value in (sizes | lsh).items():
-        at_least(name, value, LEAST[name])
-        base.at_most(name, value, base.SEEDS)
+        base.between(name, value, LEAST[name], base.SEEDS)
     if lsh.get("buckets", 2) % 2:
         raise ValueError(f"lsh buckets={lsh['buckets']} is odd. Choose an even number.")
     longest, lengths = tidy("longest", longest, 1), tidy("lengths", lengths, (1,))
@@ -28,7 +27,7 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
         at_least(name, min(values), 1)
     heads, D, M = (sizes.get(name, 1) for name in ("heads", "head_dim", "value_dim"))
     fits("lengths", max(lengths), heads * max(lengths) * (D + M))
-    base.at_most("longest", longest, base.SEEDS)
+    base.between("longest", longest, 1, base.SEEDS)
     fits("longest", longest, heads * min(longest, max(lengths)) ** 2)
     fits("rank_lengths", max(rank_lengths), max(rank_lengths) ** 2, size=8)
     fits("positions", sizes.get("positions"), heads * sizes.get("positions", 2) ** 2 * (D + M))
