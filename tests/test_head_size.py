@@ -54,7 +54,8 @@ def test_two_seeds_decide_nothing_and_a_seed_that_lacks_a_run_does_not_count():
     for rows in (runs(1.0, 0.2, 1.0, seeds=2), runs(1.0, 0.2, 1.0).iloc[:-1]):
         found = claims.judge_with("head_size", rows)["X2"]
         assert found.outcome == INCONCLUSIVE
-        assert found.evidence.startswith("2 seeds")
+        assert "Seeds with all runs: 2 of 3" in found.evidence
+        assert "of words of 14 symbols" in found.evidence
 
 
 def test_all_sizes_have_the_parameters_of_one():

@@ -20,11 +20,23 @@ def by_seed(runs: pd.DataFrame) -> pd.DataFrame:
                          for name, one in parts.items()}).dropna()  # fmt: skip
 
 
+def by_size(runs: pd.DataFrame) -> str:
+    """In words, the mean share of words that linear attention copies whole, of all seeds."""
+    linear = runs[runs.attention == LINEAR]
+    words = []
+    for n, group in linear.groupby("symbols"):
+        shares = 100 * group.groupby("features").exact_match.mean()
+        each = ", ".join(f"{share:.0f} % (D = {D})" for D, share in shares.items())
+        words.append(f"of words of {n} symbols {each}")
+    return f"Linear attention copies, by features of a head, {'; '.join(words)}."
+
+
 def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     """X2: words that fit are copied, longer ones are lost, and softmax loses none."""
-    found = by_seed(runs)
+    found, seen = by_seed(runs), by_size(runs)
     if len(found) < FEWEST_SEEDS:
-        return Verdict(INCONCLUSIVE, f"{len(found)} seeds of all, fewer than {FEWEST_SEEDS}.", {})
+        few = f"Seeds with all runs: {len(found)} of {FEWEST_SEEDS}, so nothing is decided."
+        return Verdict(INCONCLUSIVE, f"{seen} {few}", {})
     spread = {name: _spread(found[name]) for name in found}
     spread["difference"] = _spread(found.fit - found.longer)
     fit, softmax = (_above(spread[name], kept) for name in ("fit", "softmax"))
@@ -33,7 +45,7 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
         f"Linear attention copies {_percent(spread['fit'])} of the words that have at most as many "
         f"symbols as a head has features, and {_percent(spread['longer'])} of longer ones: "
         f"{_percent(spread['difference'], 'points')} fewer. Softmax with heads of "
-        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds."
+        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds. {seen}"
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip
