@@ -8,10 +8,8 @@ import pytest
 from replication import claims, store
 from replication.experiments import every
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
-from replication.experiments.copy_task.run import units_of as copying_units
-from replication.experiments.copy_task.studies import resolve
 from replication.experiments.head_size import figures, run
-from replication.experiments.head_size.numbers import FEATURES, LENGTHS
+from replication.experiments.head_size.numbers import FEATURES
 
 EXPERIMENT = every()["head_size"]
 
@@ -70,13 +68,6 @@ def test_all_sizes_have_the_parameters_of_one():
     assert len(set(names["softmax"])) == 1, "the control has the smallest heads alone"
 
 
-def test_runs_with_the_usual_heads_are_the_copy_tasks_own():
-    mine = {unit.id: unit for unit in run.units("reference") if unit.experiment == "copy_task"}
-    theirs = {unit.id for unit in copying_units([resolve("earlier", "reference")])}
-    assert len(mine) == 3 * len(LENGTHS["reference"])
-    assert set(mine) <= theirs
-
-
 def test_it_trains_and_its_rows_become_a_figure(tmp_path):
     small = {"steps": 2, "seeds": (0,)}
     studies = {D: replace(one, eval_batches=1) for D, one in run.studies("smoke", **small).items()}
@@ -85,7 +76,7 @@ def test_it_trains_and_its_rows_become_a_figure(tmp_path):
     assert sorted(found.features.unique()) == [8, 16]
     assert set(found.symbols) == {6}
     (cost,) = EXPERIMENT.costs(found)
-    assert cost["Part"] == "head sizes (1 runs)"
+    assert cost["Part"] == "head sizes (3 runs)"
     labels = [text.get_text() for text in figures.words(found).legends[0].get_texts()]
     assert labels == ["linear, n = 6", "softmax, n = 6"]
     assert len(run.ensure(studies, tmp_path, rows="saved")) == len(kept)

@@ -38,14 +38,12 @@ def studies(profile: str, **given: Any) -> dict[int, Study]:
 
 
 def units_of(studies: Mapping[int, Study]) -> list[Unit]:
-    """One a run. With the heads of the copy task they are its own."""
-    found = []
-    for D, study in studies.items():
-        usual = study.n_heads == STUDIES[SETTING, study.profile].n_heads
-        for unit in copying.units_of([study]):
-            mine = {"experiment": NAME, "name": unit.name.replace(SETTING, f"heads-of-{D}")}
-            found.append(unit if usual else replace(unit, **mine))
-    return found
+    """One a run."""
+    return [
+        replace(unit, experiment=NAME, name=unit.name.replace(SETTING, f"heads-of-{D}"))
+        for D, study in studies.items()
+        for unit in copying.units_of([study])
+    ]
 
 
 def units(profile: str) -> list[Unit]:
@@ -74,13 +72,11 @@ def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
         ended = summarise(*training.curves({run: one}, copying.WHICH, copying.EVALUATION))
         flops = 6.0 * one.facts["parameters"] * run.steps * run.batch_size * run.length
         which = {"features": run.d_model // run.n_heads, "symbols": copying.task_of(run).most}
-        rows.append(ended.assign(**which, flops=flops, own=one.unit.experiment == NAME))
+        rows.append(ended.assign(**which, flops=flops))
     return pd.concat(rows, ignore_index=True)
 
 
 def costs(evidence: pd.DataFrame) -> list[dict]:
-    """Of those runs that are not the copy task's."""
-    own = evidence[evidence.own]
-    found = {"Part": f"head sizes ({len(own)} runs)", "Flops": float(own.flops.sum()),
-             "Measured": float(own.seconds.sum())}  # fmt: skip
-    return [found] if len(own) else []
+    part = f"head sizes ({len(evidence)} runs)"
+    flops, seconds = float(evidence.flops.sum()), float(evidence.seconds.sum())
+    return [{"Part": part, "Flops": flops, "Measured": seconds}]
