@@ -28,16 +28,16 @@ def shade(colour: str, by: float) -> tuple[float, ...]:
 
 
 class Memory(NamedTuple):
-    """What a mechanism keeps from token to token. A step puts a key and a value in, then looks."""
+    """What a mechanism keeps from token to token."""
 
     kind: str
     """state: of constant size; cache: grows with every token."""
     begin: Callable[..., Any]
     """(like, batch, heads, length, size) -> what is remembered before the first token."""
-    put: Callable[..., None]
-    """(memory, position, k, v), each [B, H, size]: the memory takes them in, in place."""
+    step: Callable[..., Tensor]
+    """(memory, position, q, k, v), each [B, H, size] -> V': k and v are taken in, in place."""
     look: Callable[..., Tensor]
-    """(memory, q, length) -> V' [B, H, size] of a query that sees ``length`` tokens."""
+    """(memory, q, length) -> V' of a query that takes nothing in and sees ``length`` tokens."""
     gather: Callable[[Tensor, Tensor], Any]
     """(K, V) [B, H, N, size] -> the memory of a whole sequence."""
     nbytes: Callable[[Any, int], int]
@@ -91,7 +91,7 @@ class Mechanism:
     def code(self) -> tuple[Callable, ...]:
         """The functions whose code makes what it computes, whole or token by token."""
         memory = self.memory
-        steps = (memory.begin, memory.put, memory.look, memory.gather) if memory else ()
+        steps = (memory.begin, memory.step, memory.look, memory.gather) if memory else ()
         return self.attend, *steps
 
     def contenders(self) -> list[Contender]:

@@ -122,7 +122,7 @@ class FrozenStack:
             return x
 
         def attend(i: int, *qkv: Tensor) -> Tensor:
-            return self.layers[i].attention.remember(position, memories[i][0], *qkv)
+            return self.layers[i].attention.card.memory.step(memories[i][0], position, *qkv)
 
         return self.frozen.step(x, attend)
 

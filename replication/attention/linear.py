@@ -135,6 +135,10 @@ def linear_attention_step_(
     check_step(state, q, k, v)
     _check_state(state, (*k.shape, v.shape[-1]), v)
     check_in_place(state, q, k, v)
+    return _stepped(state, q, k, v, kernel)
+
+
+def _stepped(state: State, q: Tensor, k: Tensor, v: Tensor, kernel: str = "auto") -> Tensor:
     if choose_kernel(q, v, True, elu_plus_one, kernel, TOKENS).kernel == "compiled":
         result, denominators = compiled_step(*state, q, k, v)
         if watch := _watching.get():
@@ -271,18 +275,17 @@ def _check_denominators(denominators: Tensor) -> None:
 
 def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> State:
     """Eqs. (16) and (17)."""
-    return State(like.new_zeros(batch, heads, size, size), like.new_zeros(batch, heads, size))
+    shape, dtype = (batch, heads, size), _sum_dtype(like)
+    return State(like.new_zeros(*shape, size, dtype=dtype), like.new_zeros(*shape, dtype=dtype))
 
 
-def _put(memory: State, position: int, k: Tensor, v: Tensor) -> None:
-    """Eqs. (18) and (19)."""
-    k = elu_plus_one(k)
-    memory.s.addcmul_(k.unsqueeze(-1), v.unsqueeze(-2))
-    memory.z.add_(k)
+def _step(memory: State, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Eqs. (18)-(20), without what follows attention."""
+    return _stepped(memory, q, k, v)
 
 
 def _look(memory: State, q: Float[Tensor, "B H D"], length: int) -> Float[Tensor, "B H M"]:
-    """Eq. (20), without what follows attention."""
+    """Eq. (20) alone."""
     return read(memory, elu_plus_one(q))
 
 
@@ -304,6 +307,6 @@ CARD = Mechanism(
     variants={"linear": ({}, LOOK), "linear-pytorch": ({"kernel": "pytorch"}, PLAIN)},
     time_power=1,
     memory_power=1,
-    memory=Memory("state", _begin, _put, _look, _gather, _nbytes),
+    memory=Memory("state", _begin, _step, _look, _gather, _nbytes),
     order=10,
 )

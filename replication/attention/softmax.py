@@ -77,21 +77,22 @@ def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> Cach
     return Cache(*(like.new_zeros(batch, heads, length, size) for _ in range(2)))
 
 
-def _put(memory: Cache, position: int, k: Tensor, v: Tensor) -> None:
-    memory.k[:, :, position], memory.v[:, :, position] = k, v
-
-
 def _look(memory: Cache, q: Float[Tensor, "B H D"], length: int) -> Float[Tensor, "B H M"]:
     """Softmax attention of one query, Eq. (2)."""
     k, v = memory.k[:, :, :length], memory.v[:, :, :length]
     return F.scaled_dot_product_attention(q.unsqueeze(2), k, v).squeeze(2)
 
 
+def _step(memory: Cache, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    memory.k[:, :, position], memory.v[:, :, position] = k, v
+    return _look(memory, q, position + 1)
+
+
 def _nbytes(memory: Cache, N: int) -> int:
     return sum(part[:, :, :N].numel() * part.element_size() for part in memory)
 
 
-CACHE = Memory("cache", _begin, _put, _look, Cache, _nbytes)
+CACHE = Memory("cache", _begin, _step, _look, Cache, _nbytes)
 """The paper's "stateful softmax" (its supplement): it grows with every token."""
 
 CARDS = (

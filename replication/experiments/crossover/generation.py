@@ -1,6 +1,6 @@
 """What one more token costs after N others, of one attention layer: generation.
 
-Who has a memory puts a key and a value in and looks; who has none computes all again.
+Who has a memory takes a key and a value in and looks; who has none computes all again.
 """
 
 from collections.abc import Callable
@@ -49,8 +49,7 @@ def writer(name: str, group: Group, device: torch.device) -> Writer:
 
     def write() -> None:
         for _ in range(TOKENS):
-            memory.put(kept, N, k, v)
-            memory.look(kept, q, N + 1)
+            memory.step(kept, N, q, k, v)
 
     return Writer(write, TOKENS, memory.nbytes(kept, N))
 

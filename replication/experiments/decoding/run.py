@@ -69,7 +69,7 @@ def units(profile: str) -> list[Unit]:
 def units_of(decoding: Decoding) -> list[Unit]:
     cards = [attention.mechanism(name.removesuffix(AGAIN)) for name in decoding.contenders]
     memories = [card.memory for card in cards]
-    steps = [step for m in memories for step in (m.begin, m.put, m.look, m.nbytes)]
+    steps = [step for m in memories for step in (m.begin, m.step, m.nbytes)]
     code, own = (measure_run, *(card.attend for card in cards), *steps), decoding._asdict()
     return runs_of("decoding", own, code, lambda i: partial(measure_run, decoding, i))
 

@@ -62,7 +62,7 @@ def speed_units(profile: str, device: str = "auto") -> list[Unit]:
 
 def _unit(speed: Speed, device: str) -> Unit:
     cards = [mechanism(_made_of(name)[0]) for name in speed.contenders]
-    steps = [step for card in cards if (m := card.memory) for step in (m.begin, m.put, m.look)]
+    steps = [step for card in cards if (m := card.memory) for step in (m.begin, m.step)]
     own = [*(card.attend for card in cards), *steps]
     numbers = speed._asdict() | {"device": device, **sizes_of(speed.dataset)}
     make = partial(_made, speed, device)
