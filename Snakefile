@@ -21,7 +21,8 @@ from replication.workflow import notebooks, prepare, report_code, report_files, 
 PYTHON = sys.executable
 PROFILE = config.get("profile", "quick")
 IS_HERE = config.get("executor", "local") == "local"
-CORES = workflow.cores if IS_HERE else 1  # of one job; a cluster's profile may say otherwise
+TRIES = PROFILE == "smoke" and "sweep" not in config  # its times decide nothing: jobs share cores
+CORES = 1 if TRIES or not IS_HERE else workflow.cores  # of one job; a cluster's profile may say otherwise
 THREADS = config.get("threads", CORES)  # of a training notebook
 IS_SWEEP = "sweep" in config
 FOLDER = (ROOT / config["sweep"]).resolve() if IS_SWEEP else BUILD / PROFILE

@@ -11,7 +11,7 @@ from workflow_cases import PLACE, add_experiment, call, importable, limited, new
 from replication import workflow
 from replication.workflow import Job
 
-TYPED = ("report", "--profile", "smoke", "--cores", "2")
+TYPED = ("report", "--profile", "quick", "--cores", "2")
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,17 @@ def test_a_report_runs_all_in_order_and_the_clock_by_itself(project):
     assert "There is no paper/report.ipynb: only pages are made." in said
     assert "04_clock: 4 of 4 units to be made" in said
     assert set(runs) == {"learn", "beside", "judge"}
-    assert {entry["profile"] for entry in runs.values()} == {"smoke"}
+    assert {entry["profile"] for entry in runs.values()} == {"quick"}
     assert runs["learn"]["workers"] == 2
     timed = runs.pop("beside")
     assert runs["judge"]["begin"] > timed["end"], "it reads the rows of the clock"
     for name, other in runs.items():
         beside = other["end"] >= timed["begin"] and other["begin"] <= timed["end"]
         assert not beside, f"{name} ran beside the clock"
-    assert "<html" in (project / "build/smoke/03_learn.html").read_text()
-    assert 'href="03_learn.html"' in (project / "build/smoke/index.html").read_text()
+    assert "<html" in (project / "build/quick/03_learn.html").read_text()
+    assert 'href="03_learn.html"' in (project / "build/quick/index.html").read_text()
     assert "running: 04_clock\n" in said, "the step that runs is named"
-    assert len(list((project / "results/smoke").glob("*/u*.csv"))) == 8
+    assert len(list((project / "results/quick").glob("*/u*.csv"))) == 8
 
 
 def test_comments_docstrings_and_other_code_run_nothing(project):
@@ -70,7 +70,7 @@ def test_fresh_makes_all_anew_and_resumes_after_a_failure_that_is_told_once_and_
     project,
 ):
     made = {path: json.loads(path.read_text())["started"] for path in provenances(project)}
-    book, page = project / "notebooks/04_clock.ipynb", project / "build/smoke/04_clock.ipynb"
+    book, page = project / "notebooks/04_clock.ipynb", project / "build/quick/04_clock.ipynb"
     good, before = book.read_text(), page.read_bytes()
     book.write_text(good.replace("begin = time.time()", "begin = time.broken()"))
     said = call(project, *TYPED[:-1], "1", "--fresh", code=1)
@@ -86,16 +86,16 @@ def test_fresh_makes_all_anew_and_resumes_after_a_failure_that_is_told_once_and_
     call(project, *TYPED, "--fresh")
     assert set(log(project)) == {"beside", "judge"}, "the first was made anew before"
     assert all(json.loads(path.read_text())["started"] > made[path] for path in made)
-    assert not (project / "build/smoke/.fresh").exists()
+    assert not (project / "build/quick/.fresh").exists()
 
 
 def provenances(project):
-    return sorted((project / "results/smoke").glob("*/u*.json"))
+    return sorted((project / "results/quick").glob("*/u*.json"))
 
 
 def test_a_lost_or_damaged_unit_is_made_again_and_no_other_job(project):
     """And who reads its rows. A step of Snakemake's own that fails is told, too."""
-    units = sorted((project / "results/smoke/beside").glob("u*.csv"))
+    units = sorted((project / "results/quick/beside").glob("u*.csv"))
     units[0].unlink()
     units[1].write_text(units[1].read_text()[:-3])
     snakefile = project / "Snakefile"

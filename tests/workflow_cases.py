@@ -81,7 +81,7 @@ TOY = {
 
         EXPERIMENT = Experiment(
             name="NAME", title="NAME", notebook="STEM", work="WORK", needs=NEEDS,
-            minutes={"smoke": 0.5}, check=numbers.check,
+            minutes={"smoke": 0.5, "quick": 0.5}, check=numbers.check,
             units=later("replication.experiments.NAME.run:units"),
         )
         """,
