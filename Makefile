@@ -13,7 +13,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test test-cluster test-browser test-load test-readme lab report reference bench peers clean
+.PHONY: help setup lint test test-cluster test-browser test-load test-readme lab report reference notebooks bench peers clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -53,6 +53,9 @@ report: setup ## run what is missing, then build/quick/report.pdf: minutes (ARGS
 
 reference: setup ## the same in the profile that the published results are of: hours
 	$(BIN)/replication report --profile reference $(ARGS)
+
+notebooks: setup ## execute the committed notebooks on the rows of the reference run (ARGS="03 05": these)
+	$(BIN)/python tools/notebooks.py $(ARGS)
 
 bench: setup ## time the attention mechanisms
 	$(BIN)/replication bench attention $(ARGS)
