@@ -17,7 +17,8 @@ BAR = "application/vnd.jupyter.widget-view+json"
 
 def shown(outputs: list) -> list:
     """Without progress bars and warnings, which belong to one run."""
-    return [one for one in outputs if one.get("name") != "stderr" and BAR not in one.get("data", {})]
+    kept = (one for one in outputs if one.get("name") != "stderr")
+    return [one for one in kept if BAR not in one.get("data", {})]
 
 
 def renew(path: Path) -> None:

@@ -105,7 +105,7 @@ PROFILES_OWN = {
         "thread_lengths": Choice((512, 2048), "two are enough to compare with one thread"),
         "model_tokens": Choice(256, "fits the time of this profile"),
         "runs": Choice(6, "at different hours: what differs from hour to hour is in the interval"),
-        "seconds": Choice(720.0, "three rounds of all up to their longest, textbook softmax at 8192"),
+        "seconds": Choice(720.0, "three rounds of all, textbook softmax at 8192 among them"),
         "repeats": Choice(8, "beyond these another run tells more"),
     },
     "paper": {
