@@ -103,8 +103,11 @@ class SelfAttention(nn.Module):
         """One token. The memory takes it in, in place."""
         parts = self.project.forward(x).view(len(x), self.project.parts, self.heads, -1)
         q, *k, v = parts.unbind(1)
-        seen = self.card.memory.step(memory, position, q, *(k or (q,)), v)
-        return self.mix.forward(seen.flatten(1))
+        return self.mix.forward(self.remember(position, memory, q, *(k or (q,)), v).flatten(1))
+
+    def remember(self, position: int, memory: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The memory takes k and v in, and q [B, H, D] looks at it."""
+        return self.card.memory.step(memory, position, q, k, v, **self.options)
 
 
 class CrossAttention(nn.Module):

@@ -13,6 +13,7 @@ from replication.attention import (
     State,
     linear_attention_step,
     linear_attention_step_,
+    mechanism,
     watch_denominators,
 )
 from replication.attention.compiled import rows_dense
@@ -207,3 +208,86 @@ def test_a_step_refuses_similarities_that_are_negative():
     q, k, v = torch.ones(1, 1, 2), -torch.ones(1, 1, 2), torch.ones(1, 1, 2)
     with pytest.raises(ValueError, match="must not be negative"):
         linear_attention_step(None, q, k, v, feature_map=lambda x: x)
+
+
+# The memory of a model, written by its address only where that is safe ------------------------
+
+
+def memory_of(B, H=2, D=16, dtype=torch.float32):
+    return mechanism("linear").memory, State(
+        torch.zeros(B, H, D, D, dtype=dtype), torch.zeros(B, H, D, dtype=dtype)
+    )
+
+
+def test_a_larger_batch_than_the_memory_s_is_an_error_and_a_smaller_one_is_broadcast(unhooked):
+    memory, kept = memory_of(1)
+    with pytest.raises(RuntimeError, match="shape"):
+        memory.step(kept, 0, *token(3, 2, 16, 16))
+    memory, kept = memory_of(3)
+    q, k, v = token(1, 2, 16, 16)
+    memory.step(kept, 0, q, k, v)
+    wanted = linear_attention_step(None, q, k, v)[1]
+    assert_all_near(kept, (x.expand_as(y) for x, y in zip(wanted, kept, strict=True)), SINGLE)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_memory_with_gaps_is_gone_on_from(start):
+    memory, whole = memory_of(6)
+    every = State(whole.s[start::2], whole.z[start::2])
+    q, k, v = token(3, 2, 16, 16)
+    got, (wanted, after) = memory.step(every, 0, q, k, v), linear_attention_step(None, q, k, v)
+    assert_all_near((got, *every), (wanted, *after), SINGLE)
+    assert not whole.s[1 - start :: 2].any()
+
+
+def test_a_memory_of_another_type_is_refused_and_a_half_one_is_summed_in_single(unhooked):
+    memory, kept = memory_of(2, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="dtype"):
+        memory.step(kept, 0, *token(2, 2, 16, 16))
+    q, k, v = (x.bfloat16() for x in token(2, 2, 16, 16))
+    for kept in (memory.begin(q, 2, 2, 9, 16), memory.gather(q.unsqueeze(2), v.unsqueeze(2))):
+        assert {x.dtype for x in kept} == {torch.float32}
+        assert memory.step(kept, 0, q, k, v).dtype == memory.look(kept, q, 1).dtype == v.dtype
+
+
+def test_gradients_pass_through_a_step_where_they_are_asked_for():
+    memory, kept = memory_of(2)
+    q, k, v = (x.requires_grad_() for x in token(2, 2, 16, 16))
+    memory.step(kept, 0, q, k, v).square().sum().backward()
+    wanted = [x.grad.clone() for x in (q, k, v)]
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    linear_attention_step(None, q, k, v)[0].square().sum().backward()
+    assert_all_near(wanted, [x.grad for x in (q, k, v)], SINGLE)
+
+
+def test_a_memory_begun_in_inference_mode_stays_there():
+    with torch.inference_mode():
+        memory, kept = memory_of(1)
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        memory.step(kept, 0, *token(1, 2, 16, 16))
+
+
+def test_a_kernel_that_is_asked_for_writes_tokens_too(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "replication.attention.linear.compiled_step",
+        lambda s, z, q, k, v: calls.append(1) or (v.clone(), q[..., :1]),
+    )
+    for kernel, wanted in (("pytorch", 0), ("compiled", 1)):
+        sizes = model.Sizes("linear", 32, 2, 1, 64, 11, 20, options={"kernel": kernel})
+        one = model.DecoderOnly(sizes).eval()
+        with torch.inference_mode():
+            one.step(torch.zeros(2, dtype=torch.long), 0, one.begin(2, 5))
+        assert len(calls) == wanted
+
+
+@torch.inference_mode()
+def test_autocast_does_not_reach_frozen_layers():
+    sizes = model.Sizes("softmax", 32, 2, 64, 64)
+    layers = [model.Layer(sizes, i, causal=True).eval() for i in range(2)]
+    x, found = torch.randn(3, 32), []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            memories = [layer.begin(3, 4, None) for layer in layers]
+            found.append(FrozenStack(layers).step(x, 0, memories))
+    assert_near(found[1], found[0], 0.1)

@@ -60,7 +60,7 @@ class FrozenLayers:
         q, k, v = qkv.view(len(x), 3, self.heads, -1).unbind(1)
         self._run(self._first, x, x, qkv)
         for i, weights in enumerate(self._weights):
-            self._run(weights, x, attend(i, q, k, v).contiguous(), qkv)
+            self._run(weights, x, attend(i, q, k, v).to(x.dtype).contiguous(), qkv)
         return x
 
     def _run(self, weights: tuple[int, ...], x: Tensor, y: Tensor, qkv: Tensor) -> None:
@@ -122,7 +122,7 @@ class FrozenStack:
             return x
 
         def attend(i: int, *qkv: Tensor) -> Tensor:
-            return self.layers[i].attention.card.memory.step(memories[i][0], position, *qkv)
+            return self.layers[i].attention.remember(position, memories[i][0], *qkv)
 
         return self.frozen.step(x, attend)
 

@@ -138,17 +138,33 @@ def linear_attention_step_(
     return _stepped(state, q, k, v, kernel)
 
 
-def _stepped(state: State, q: Tensor, k: Tensor, v: Tensor, kernel: str = "auto") -> Tensor:
-    if choose_kernel(q, v, True, elu_plus_one, kernel, TOKENS).kernel == "compiled":
+def _stepped(state: State, q: Tensor, k: Tensor, v: Tensor, kernel: str) -> Tensor:
+    """Compiled where that changes the state just as PyTorch would, which says what is wrong."""
+    chosen = choose_kernel(q, v, True, elu_plus_one, kernel, TOKENS).kernel
+    if chosen == "compiled" and _is_plain(state, q, k, v):
         result, denominators = compiled_step(*state, q, k, v)
         if watch := _watching.get():
             watch.add(denominators)
         return result
     dtype = _sum_dtype(v)
-    q, k, value = elu_plus_one(q.to(dtype)), elu_plus_one(k.to(dtype)), v.to(dtype)
-    state.s.addcmul_(k.unsqueeze(-1), value.unsqueeze(-2))
-    state.z.add_(k)
-    return read(state, q).to(v.dtype)
+    with _exact_sums(v):
+        q, k, value = elu_plus_one(q.to(dtype)), elu_plus_one(k.to(dtype)), v.to(dtype)
+        state.s.addcmul_(k.unsqueeze(-1), value.unsqueeze(-2))
+        state.z.add_(k)
+        return read(state, q).to(v.dtype)
+
+
+def _is_plain(state: State, q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether a state may be written by its address: of the sizes, type and device of these tokens,
+    without gaps, and nobody follows it to differentiate."""
+    every, (s, z) = (*state, q, k, v), state
+    return (
+        s.shape == (*q.shape, v.shape[-1]) and z.shape == q.shape == k.shape
+        and all(x.dtype == torch.float32 and x.device == v.device for x in every)
+        and s.is_contiguous() and z.is_contiguous()
+        and not (torch.is_grad_enabled() and any(x.requires_grad for x in every))
+        and s.is_inference() <= torch.is_inference_mode_enabled()
+    )  # fmt: skip
 
 
 def read(state: State, q: Float[Tensor, "B H C"]) -> Float[Tensor, "B H M"]:
@@ -279,19 +295,23 @@ def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> Stat
     return State(like.new_zeros(*shape, size, dtype=dtype), like.new_zeros(*shape, dtype=dtype))
 
 
-def _step(memory: State, position: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def _step(
+    memory: State, position: int, q: Tensor, k: Tensor, v: Tensor, *, kernel: str = "auto"
+) -> Tensor:
     """Eqs. (18)-(20), without what follows attention."""
-    return _stepped(memory, q, k, v)
+    return _stepped(memory, q, k, v, kernel)
 
 
 def _look(memory: State, q: Float[Tensor, "B H D"], length: int) -> Float[Tensor, "B H M"]:
     """Eq. (20) alone."""
-    return read(memory, elu_plus_one(q))
+    with _exact_sums(q):
+        return read(memory, elu_plus_one(q.to(memory.z.dtype))).to(q.dtype)
 
 
 def _gather(K: Float[Tensor, "B H N D"], V: Float[Tensor, "B H N M"]) -> State:
-    k = elu_plus_one(K)
-    return State(k.mT @ V, k.sum(-2))
+    with _exact_sums(V):
+        k, v = elu_plus_one(K.to(_sum_dtype(V))), V.to(_sum_dtype(V))
+        return State(k.mT @ v, k.sum(-2))
 
 
 def _nbytes(memory: State, N: int) -> int:

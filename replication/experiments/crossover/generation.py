@@ -49,9 +49,19 @@ def writer(name: str, group: Group, device: torch.device) -> Writer:
 
     def write() -> None:
         for _ in range(TOKENS):
-            memory.step(kept, N, q, k, v)
+            memory.step(kept, N, q, k, v, **form.options)
 
     return Writer(write, TOKENS, memory.nbytes(kept, N))
+
+
+def load(scaling: Scaling) -> None:
+    """Have every contender write once after the fewest tokens: what is compiled or loaded then."""
+    device, (shortest, *_) = measure.pick_device(scaling.device), kinds(scaling)[0]
+    free = float(measure.free_bytes(device))
+    names = [n for n in contenders(scaling, shortest) if not hindrance(n, shortest, free)]
+    with torch.inference_mode():
+        for name in names:
+            writer(name, shortest, device).call()
 
 
 def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
@@ -108,7 +118,7 @@ def hindrance(name: str, group: Group, free: float) -> str:
 
 def _bytes(group: Group) -> int:
     """Of a cache, or of a state if that is larger."""
-    D, each = group.head_dim, getattr(torch, group.dtype).itemsize
+    D, each = group.head_dim, max(4, getattr(torch, group.dtype).itemsize)
     return group.batch * group.heads * each * D * max(3 * (group.N + 1), D + 1)
 
 

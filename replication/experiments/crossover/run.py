@@ -140,8 +140,7 @@ def measure_until(
 ) -> store.Result:
     """A run that takes its share of what is left, when all that it calls is loaded."""
     start, generates = time.time() - begun, is_generation(scaling)
-    if not generates:
-        load(scaling)
+    (generation.load if generates else load)(scaling)
     share = limit.share(scaling.runs - run, start, counts=run == 0 and not generates)
     return (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
 
@@ -183,9 +182,9 @@ def check_contenders(scaling: Scaling) -> None:
     if len(able) < 2:
         unable = "; ".join(f"{name}: {found[0]}" for name, found in reasons.items() if all(found))
         raise ValueError(f"Fewer than two can be compared. Left out: {unable}. Name others.")
-    memories = [attention.contenders()[name].mechanism.memory for name in able]
-    twice = [name for name, memory in zip(able, memories, strict=True)
-             if memory is not None and memories.count(memory) > 1]  # fmt: skip
+    forms = [attention.contenders()[name] for name in able]
+    ways = [form.mechanism.memory and (form.mechanism.memory, form.options) for form in forms]
+    twice = [name for name, way in zip(able, ways, strict=True) if way and ways.count(way) > 1]
     if is_generation(scaling) and twice:
         raise ValueError(f"{' and '.join(twice)} write tokens by the same code. Name one of them.")
 
