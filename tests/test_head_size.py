@@ -42,6 +42,16 @@ def test_the_verdict_follows_from_shares_of_words(shares, outcome):
     assert claims.judge_with("head_size", runs(*shares))["X2"].outcome == outcome
 
 
+def test_words_must_be_lost_at_every_size_at_which_they_are_longer():
+    rows = runs(1.0, 0.2, 1.0)
+    rows.loc[(rows.features == 8) & (rows.symbols == 14), "exact_match"] = 0.99
+    found = claims.judge_with("head_size", rows)["X2"]
+    assert found.outcome == PARTLY
+    assert found.evidence.endswith(
+        "Of 2 sizes at which words are longer 1 certainly lose by 10%: D = 8 and 30 symbols."
+    )
+
+
 def test_a_difference_across_the_limit_is_open():
     noisy = runs(1.0, 0.9, 1.0)
     noisy.loc[(noisy.seed == 2) & (noisy.features == 8), "exact_match"] += 0.1

@@ -20,6 +20,14 @@ def by_seed(runs: pd.DataFrame) -> pd.DataFrame:
                          for name, one in parts.items()}).dropna()  # fmt: skip
 
 
+def losing(runs: pd.DataFrame, fit: pd.Series, lost: float) -> dict[tuple[int, int], bool]:
+    """By features of a head and symbols of longer words: whether these certainly are lost there."""
+    longer = runs[(runs.attention == LINEAR) & (runs.symbols > runs.features)]
+    shares = longer.pivot(index="seed", columns=["features", "symbols"], values="exact_match")
+    less = shares.loc[fit.index].rsub(fit, axis=0)
+    return {size: _above(_spread(less[size]), lost) is True for size in less}
+
+
 def by_size(runs: pd.DataFrame) -> str:
     """In words, the mean share of words that linear attention copies whole, of all seeds."""
     linear = runs[runs.attention == LINEAR]
@@ -40,16 +48,19 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     spread = {name: _spread(found[name]) for name in found}
     spread["difference"] = _spread(found.fit - found.longer)
     fit, softmax = (_above(spread[name], kept) for name in ("fit", "softmax"))
-    worse = _above(spread["difference"], lost)
+    worse, sizes = _above(spread["difference"], lost), losing(runs, found.fit, lost)
+    where = [f"D = {D} and {n} symbols" for (D, n), is_lost in sizes.items() if is_lost]
     text = (
         f"Linear attention copies {_percent(spread['fit'])} of the words that have at most as many "
         f"symbols as a head has features, and {_percent(spread['longer'])} of longer ones: "
         f"{_percent(spread['difference'], 'points')} fewer. Softmax with heads of "
-        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds. {seen}"
+        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds. {seen} "
+        f"Of {len(sizes)} sizes at which words are longer {len(where)} certainly lose by {lost:.0%}"
+        f"{': ' * bool(where)}{'; '.join(where)}."
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip
-    return Verdict(_outcome(worse, fit, softmax), text, values)
+    return Verdict(_outcome(worse, fit and softmax and all(sizes.values())), text, values)
 
 
 def _spread(shares: pd.Series) -> tuple[float, float, float]:
@@ -61,12 +72,12 @@ def _above(spread: tuple[float, float, float], limit: float) -> bool | None:
     return True if low > limit else False if high < limit else None
 
 
-def _outcome(worse: bool | None, fit: bool | None, softmax: bool | None) -> str:
+def _outcome(worse: bool | None, rest: bool | None) -> str:
     if worse is None:
         return INCONCLUSIVE
     if not worse:
         return NOT
-    return SUPPORTED if fit and softmax else PARTLY
+    return SUPPORTED if rest else PARTLY
 
 
 def _percent(spread: tuple[float, float, float], unit: str = "%") -> str:
