@@ -48,7 +48,7 @@ test-readme: ## run every command of the README in a fresh clone of the last com
 lab: setup ## open the notebooks in JupyterLab
 	OMP_WAIT_POLICY=passive JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
-report: setup ## run what is missing, then build/quick/report.pdf: minutes (ARGS="--profile smoke": four)
+report: setup ## run what is missing, then build/quick/report.pdf: minutes (ARGS="--profile smoke": three)
 	$(BIN)/replication report $(ARGS)
 
 reference: setup ## the same in the profile that the published results are of: hours
