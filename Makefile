@@ -39,7 +39,7 @@ test-browser: setup ## run every notebook in JupyterLab, in a real Chromium: min
 	$(BIN)/pip install --quiet -c constraints.txt selenium
 	$(BIN)/python tests/browser/run.py $(ARGS)
 
-test-load: setup ## ask for the crossover beside 0, 1, 2 and 4 busy programs: ten minutes
+test-load: setup ## ask for the crossover beside 0, 1, 2 and 4 busy programs: twelve minutes
 	$(BIN)/python tests/load/run.py
 
 test-readme: ## run every command of the README in a fresh clone of the last commit: half an hour

@@ -199,7 +199,7 @@ def test_the_last_good_unit_stays_until_a_better_one_is_whole(tmp_path, inline):
     with pytest.raises(TooBusyError, match="too busy to measure on"):
         typed("--out", str(tmp_path))
     assert {path: path.read_bytes() for path in folder.glob("run-*.csv")} == before
-    assert all(store.is_current(unit, tmp_path) for unit in run.units_of(asked(45.0)))
+    assert all(store.is_current(unit, tmp_path) for unit in run.units_of(asked(60.0)))
 
 
 def test_saved_runs_that_are_not_there_are_told_with_what_measures_them(tmp_path):
@@ -213,7 +213,7 @@ def test_the_defaults_in_the_help_are_those_that_are_used(capsys):
     with pytest.raises(SystemExit):
         typed("--help")
     text = capsys.readouterr().out
-    said, used = " ".join(text.split()), asked(45.0)
+    said, used = " ".join(text.split()), asked(60.0)
     assert f"of the layer; default: {used.heads} " in said
     assert f"size of a head; default: {used.head_dim} " in said
     assert f"default: {used.lengths[0]} to {used.lengths[-1]}, doubling" in said

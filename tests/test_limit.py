@@ -12,8 +12,8 @@ from replication.measure.rounds import TooBusyError
 
 def test_a_process_gets_what_starting_it_and_those_after_it_leave():
     limit = Limit.of(40.0, spent=4.0)
-    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 2 * 2 - 2) / 3 - 2, abs=0.5)
-    assert limit.share(1, 2.0) == pytest.approx(36 - 2 - 2, abs=0.5)
+    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 1.6 * 2 - 2) / 3 - 1, abs=0.5)
+    assert limit.share(1, 2.0) == pytest.approx(36 - 2 - 1, abs=0.5)
 
 
 def test_a_time_that_starting_alone_takes_is_refused_with_the_cause(monkeypatch):

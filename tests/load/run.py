@@ -2,7 +2,7 @@
 
 The question is asked on the machine as it is, and with 1, 2 and 4 programs that compute beside it,
 three times each. Every answer must lie within 10 % of the median of those without them, or be a
-refusal that says why. The programs end by themselves. It takes about ten minutes.
+refusal that says why. The programs end by themselves. It takes about twelve minutes.
 """
 
 import json
@@ -12,8 +12,8 @@ import tempfile
 import time
 from statistics import median
 
-SECONDS, ASKED, BESIDE = 30, 3, (0, 1, 2, 4)
-LIMIT = 6 * SECONDS
+SECONDS, ASKED, BESIDE = 60, 3, (0, 1, 2, 4)
+LIMIT = 3 * SECONDS
 """More than a question with its processes can take: programs beside it end by then."""
 WITHIN = 0.10
 SPIN = f"import time\nend = time.time() + {LIMIT}\nwhile time.time() < end: pass"

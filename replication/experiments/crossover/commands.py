@@ -50,8 +50,8 @@ def crossover_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--compare", nargs="+", metavar="NAME",
                         help="these, every two of them; default: linear attention by every kernel "
                         "with both forms of softmax")  # fmt: skip
-    parser.add_argument("--seconds", type=float, default=45.0,
-                        help="how long all of it may take; default: 45")  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=60.0,
+                        help="how long all of it may take; default: 60")  # fmt: skip
 
 
 def ask_arguments(parser: ArgumentParser) -> None:

@@ -28,7 +28,7 @@ from replication.measure.rounds import TooBusyError
 from replication.store import Unit
 
 CONTENDER, RIVALS = "linear", ("softmax", "softmax-textbook")
-LATER, AROUND, ANSWER = 2.0, 1.0, 1.0
+LATER, AROUND, ANSWER = 1.6, 0.5, 1.0
 """In units of what a process took to start, which is longer on a busy machine: for each that comes
 later, which loads compiled code as well; around the rounds, for drawing inputs and writing rows;
 and for the answer."""
