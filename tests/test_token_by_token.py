@@ -12,7 +12,6 @@ from replication.attention import (
     LayerWeights,
     State,
     linear_attention_step,
-    linear_attention_step_,
     mechanism,
     watch_denominators,
 )
@@ -20,6 +19,10 @@ from replication.attention.compiled import rows_dense
 
 SINGLE = BOUNDS[torch.float32]
 KERNELS = pytest.mark.parametrize("kernel", ["compiled", "pytorch"])
+
+
+def step_in_place(state, q, k, v, kernel="auto"):
+    return mechanism("linear").memory.step(state, 0, q, k, v, kernel=kernel)
 
 
 def token(B, H, D, M):
@@ -39,7 +42,7 @@ def test_a_step_in_place_is_eqs_18_to_20(B, H, D, M, kernel):
     state, same = empty(B, H, D, M), None
     for _ in range(5):
         q, k, v = token(B, H, D, M)
-        got = linear_attention_step_(state, q, k, v, kernel=kernel)
+        got = step_in_place(state, q, k, v, kernel=kernel)
         wanted, same = linear_attention_step(same, *(x.double() for x in (q, k, v)))
         assert_all_near((got, *state), (wanted, *same), SINGLE)
 
@@ -48,9 +51,9 @@ def test_queries_keys_and_values_may_be_parts_of_one_product():
     qkv = torch.randn(2, 3, 4, 16)
     parts, other = qkv.unbind(1), (qkv.movedim(3, 0).contiguous().movedim(0, 3)).unbind(1)
     assert rows_dense(other[0]) is not other[0]
-    wanted = linear_attention_step_(empty(2, 4, 16, 16), *(x.contiguous() for x in parts))
+    wanted = step_in_place(empty(2, 4, 16, 16), *(x.contiguous() for x in parts))
     for x in (parts, other):
-        assert torch.equal(linear_attention_step_(empty(2, 4, 16, 16), *x), wanted)
+        assert torch.equal(step_in_place(empty(2, 4, 16, 16), *x), wanted)
 
 
 def test_threads_do_not_change_a_bit_of_a_step(monkeypatch):
@@ -60,7 +63,7 @@ def test_threads_do_not_change_a_bit_of_a_step(monkeypatch):
         monkeypatch.setattr("replication.attention.compiled.WORTH", worth)
         monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
         state = empty(5, 3, 16, 40)
-        found.append((linear_attention_step_(state, *token(5, 3, 16, 40)), *state))
+        found.append((step_in_place(state, *token(5, 3, 16, 40)), *state))
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
@@ -68,22 +71,8 @@ def test_threads_do_not_change_a_bit_of_a_step(monkeypatch):
 def test_a_step_in_place_shows_its_denominators(kernel):
     x = torch.ones(1, 1, 1)
     with watch_denominators() as seen:
-        linear_attention_step_(empty(1, 1, 1, 1), 9 * x, 9 * x, x, kernel=kernel)
+        step_in_place(empty(1, 1, 1, 1), 9 * x, 9 * x, x, kernel=kernel)
     assert (seen.smallest, seen.largest) == pytest.approx((100, 100))
-
-
-def test_a_step_in_place_refuses_what_it_cannot_do(unhooked):
-    q, k, v = token(2, 3, 4, 5)
-    with pytest.raises(ValueError, match="has no gradients, but they are asked for"):
-        linear_attention_step_(empty(2, 3, 4, 5), q.requires_grad_(), k, v)
-    q = q.detach()
-    gaps = State(torch.zeros(2, 3, 5, 4).mT, torch.zeros(2, 3, 4))
-    with pytest.raises(ValueError, match="The state has gaps in memory"):
-        linear_attention_step_(gaps, q, k, v)
-    with pytest.raises(ValueError, match="The state has shapes"):
-        linear_attention_step_(empty(2, 3, 4, 4), q, k, v)
-    with pytest.raises(ValueError, match="do not belong together"):
-        linear_attention_step_(empty(2, 3, 4, 5), q[..., :2], k, v)
 
 
 # Frozen layers -----------------------------------------------------------------------------
@@ -196,11 +185,8 @@ def test_a_frozen_stack_writes_what_its_layers_write(attention, changes):
 )  # fmt: skip
 @pytest.mark.usefixtures("unhooked")
 def test_what_a_step_cannot_take_is_told_in_words(state, token, said):
-    for step in (linear_attention_step, linear_attention_step_):
-        if state is None and step is linear_attention_step_:
-            continue  # it needs one
-        with pytest.raises((TypeError, ValueError), match=said):
-            step(state, *token)
+    with pytest.raises((TypeError, ValueError), match=said):
+        linear_attention_step(state, *token)
 
 
 @pytest.mark.usefixtures("unhooked")

@@ -15,7 +15,6 @@ from replication.attention.linear import (
     State,
     linear_attention,
     linear_attention_step,
-    linear_attention_step_,
     watch_denominators,
 )
 from replication.attention.lsh import lsh_attention

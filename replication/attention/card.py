@@ -35,8 +35,7 @@ class Memory(NamedTuple):
     begin: Callable[..., Any]
     """(like, batch, heads, length, size) -> what is remembered before the first token."""
     step: Callable[..., Tensor]
-    """(memory, position, q, k, v, **options), each [B, H, size] -> V': k and v are taken in, in
-    place. Options are those of ``attend`` that it has, too."""
+    """(memory, position, q, k, v, **options), each [B, H, size] -> V': k and v go in, in place."""
     look: Callable[..., Tensor]
     """(memory, q, length) -> V' of a query that takes nothing in and sees ``length`` tokens."""
     gather: Callable[[Tensor, Tensor], Any]

@@ -178,19 +178,6 @@ def check_step(state: State | None, q: Tensor, k: Tensor, v: Tensor) -> None:
     check_tensors(**{name: x.unsqueeze(2) for name, x in tokens.items()})
 
 
-def check_in_place(state: State, q: Tensor, k: Tensor, v: Tensor) -> None:
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (*state, q, k, v)):
-        raise ValueError(
-            "A step in place has no gradients, but they are asked for. Call it inside of "
-            "torch.inference_mode(), or use linear_attention_step."
-        )
-    if not (state.s.is_contiguous() and state.z.is_contiguous()):
-        raise ValueError(
-            "The state has gaps in memory, so that it cannot be changed in place. Copy it once: "
-            "State(state.s.contiguous(), state.z.contiguous())."
-        )
-
-
 # Derivatives -----------------------------------------------------------------------------------
 
 MESSAGE = (

@@ -15,7 +15,6 @@ from replication.attention.checks import (
     State,
     check_attention,
     check_features,
-    check_in_place,
     check_is_state,
     check_step,
     confined,
@@ -120,24 +119,6 @@ def linear_attention_step(
         return read(state, q).to(v.dtype), state
 
 
-def linear_attention_step_(
-    state: State,
-    q: Float[Tensor, "B H D"],
-    k: Float[Tensor, "B H D"],
-    v: Float[Tensor, "B H M"],
-    *,
-    kernel: str = "auto",
-) -> Float[Tensor, "B H M"]:
-    """The same step with phi = elu + 1, where the state is changed in place: for generation.
-
-    The state is zero before the first token, and without gaps in memory. No gradients.
-    """
-    check_step(state, q, k, v)
-    _check_state(state, (*k.shape, v.shape[-1]), v)
-    check_in_place(state, q, k, v)
-    return _stepped(state, q, k, v, kernel)
-
-
 def _stepped(state: State, q: Tensor, k: Tensor, v: Tensor, kernel: str) -> Tensor:
     """Compiled where that changes the state just as PyTorch would, which says what is wrong."""
     chosen = choose_kernel(q, v, True, elu_plus_one, kernel, TOKENS).kernel
@@ -155,8 +136,7 @@ def _stepped(state: State, q: Tensor, k: Tensor, v: Tensor, kernel: str) -> Tens
 
 
 def _is_plain(state: State, q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether a state may be written by its address: of the sizes, type and device of these tokens,
-    without gaps, and nobody follows it to differentiate."""
+    """Whether a state may be written by its address: it fits, has no gaps, nobody follows it."""
     every, (s, z) = (*state, q, k, v), state
     return (
         s.shape == (*q.shape, v.shape[-1]) and z.shape == q.shape == k.shape
@@ -295,9 +275,8 @@ def _begin(like: Tensor, batch: int, heads: int, length: int, size: int) -> Stat
     return State(like.new_zeros(*shape, size, dtype=dtype), like.new_zeros(*shape, dtype=dtype))
 
 
-def _step(
-    memory: State, position: int, q: Tensor, k: Tensor, v: Tensor, *, kernel: str = "auto"
-) -> Tensor:
+def _step(memory: State, position: int, q: Tensor, k: Tensor, v: Tensor, *,
+          kernel: str = "auto") -> Tensor:  # fmt: skip
     """Eqs. (18)-(20), without what follows attention."""
     return _stepped(memory, q, k, v, kernel)
 

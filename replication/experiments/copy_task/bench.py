@@ -2,8 +2,8 @@
 
 The stack of layers of the authors' copy task (Sec. 4.1.1), fed with the same embedded
 sequences: our linear model against the authors' library, our softmax model against
-``torch.nn.TransformerEncoder``. No dropout, so that the random numbers do not count. All that is
-not attention is the same in both: a model whose attention costs nothing says what could be gained.
+``torch.nn.TransformerEncoder``. No dropout, so that the random numbers do not count; a model whose
+attention costs nothing says what could be gained, since all else is the same in both.
 """
 
 from argparse import Namespace
@@ -82,8 +82,7 @@ def timed(rounds: int, lengths: tuple[int, ...] = tuple(SIZES)) -> pd.DataFrame:
     rows = []
     for N in tqdm(lengths, desc="training", leave=False, disable=None):
         x = torch.randn(SIZES[N], N, WIDTH, generator=torch.Generator().manual_seed(N))
-        models = {"linear": _ours("linear"), "softmax": _ours("softmax"), "torch": _torch(N),
-                  FREE: _free()}  # fmt: skip
+        models = {name: _ours(name) for name in RIVALS} | {"torch": _torch(N), FREE: _free()}
         if mechanism("authors").unavailable("float32") is None:
             models["authors"] = _authors(N)
         runs = {name: partial(_step, model, x) for name, model in models.items()}

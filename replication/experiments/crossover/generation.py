@@ -54,16 +54,6 @@ def writer(name: str, group: Group, device: torch.device) -> Writer:
     return Writer(write, TOKENS, memory.nbytes(kept, N))
 
 
-def load(scaling: Scaling) -> None:
-    """Have every contender write once after the fewest tokens: what is compiled or loaded then."""
-    device, (shortest, *_) = measure.pick_device(scaling.device), kinds(scaling)[0]
-    free = float(measure.free_bytes(device))
-    names = [n for n in contenders(scaling, shortest) if not hindrance(n, shortest, free)]
-    with torch.inference_mode():
-        for name in names:
-            writer(name, shortest, device).call()
-
-
 def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
     """A row a repeat: time and bytes of one token of one sequence, and what the clock saw."""
     device, groups = measure.pick_device(scaling.device), kinds(scaling)[0]

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import psutil
+import torch
 
 from replication import attention, measure, store
 from replication.experiments.crossover import generation
@@ -140,7 +141,7 @@ def measure_until(
 ) -> store.Result:
     """A run that takes its share of what is left, when all that it calls is loaded."""
     start, generates = time.time() - begun, is_generation(scaling)
-    (generation.load if generates else load)(scaling)
+    load(scaling)
     share = limit.share(scaling.runs - run, start, counts=run == 0 and not generates)
     return (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
 
@@ -149,10 +150,13 @@ def load(scaling: Scaling) -> None:
     """Call every contender once at the shortest length: what is compiled or loaded then can take
     longer than all that is measured."""
     device, (shortest, *_) = measure.pick_device(scaling.device), kinds(scaling)[0]
-    free = float(measure.free_bytes(device))
-    names = [n for n in contenders(scaling, shortest) if not obstacle(n, shortest, free)]
-    for call in layer_calls(names, shortest, device).values():
-        call()
+    free, generates = float(measure.free_bytes(device)), is_generation(scaling)
+    why = generation.hindrance if generates else obstacle
+    names = [n for n in contenders(scaling, shortest) if not why(n, shortest, free)]
+    writers = (generation.writer(name, shortest, device).call for name in names)
+    with torch.inference_mode(generates):
+        for call in writers if generates else layer_calls(names, shortest, device).values():
+            call()
 
 
 def prepare(scaling: Scaling) -> None:

@@ -73,10 +73,8 @@ def _above(spread: tuple[float, float, float], limit: float) -> bool | None:
 
 
 def _outcome(worse: bool | None, rest: bool | None) -> str:
-    if worse is None:
-        return INCONCLUSIVE
     if not worse:
-        return NOT
+        return INCONCLUSIVE if worse is None else NOT
     return SUPPORTED if rest else PARTLY
 
 
