@@ -95,7 +95,7 @@ PROFILES_OWN = {
         contenders=("linear", "authors", "softmax", "softmax-textbook", "lsh-4"),
         lengths=doubling(9, 12), rivals_until=2**11, model_tokens=128, repeats=3,
     ) | {
-        "model_lengths": Choice((16, 64, 512), "before and beyond where the models may cross"),
+        "model_lengths": Choice((16, 64, 256), "around where the models may cross"),
         "thread_lengths": Choice((512, 2048), "two are enough to compare with one thread"),
         "seconds": Choice(36.0, "a quiet machine needs about 25 of them"),
     },
