@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from speech_cases import said, small
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from replication.experiments.speech import numbers, studies
 from replication.experiments.speech.decoding import (
@@ -19,7 +20,7 @@ from replication.experiments.speech.decoding import (
     prefix_beam,
 )
 from replication.experiments.speech.features import features, log_mel, mel_filters, stacked
-from replication.experiments.speech.models import build
+from replication.experiments.speech.models import BidirectionalLSTM, build
 from replication.experiments.speech.task import SpeechTask
 
 # Features -----------------------------------------------------------------------------------------
@@ -115,6 +116,20 @@ def test_no_gradient_comes_from_padding(model):
     assert frames.grad[1, :17].any()
     assert not frames.grad[1, 17:].any()
     assert not frames.grad[0].any()
+
+
+def test_the_recurrent_baseline_is_pytorchs_own_on_packed_sequences():
+    ours, lengths = BidirectionalLSTM(7, 5, 3, 4), torch.tensor([11, 3, 8])
+    theirs = torch.nn.LSTM(7, 5, 3, batch_first=True, bidirectional=True)
+    for i, pair in enumerate(zip(ours.forwards, ours.backwards, strict=True)):
+        for way, one in zip(("", "_reverse"), pair, strict=True):
+            for name, weight in one.named_parameters():
+                getattr(theirs, f"{name.removesuffix('0')}{i}{way}").data.copy_(weight)
+    frames = torch.randn(3, 11, 7)
+    packed = pack_padded_sequence(frames, lengths, batch_first=True, enforce_sorted=False)
+    expected = ours.predict(pad_packed_sequence(theirs(packed)[0], batch_first=True)[0])
+    for found, wanted, n in zip(ours(frames, lengths), expected, lengths, strict=True):
+        torch.testing.assert_close(found[:n], wanted[:n], atol=1e-6, rtol=1e-5)
 
 
 def test_padding_only_is_refused():

@@ -6,7 +6,6 @@ from dataclasses import asdict
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from replication import train
 from replication.attention import mechanism
@@ -47,24 +46,39 @@ class FrameEncoder(nn.Module):
 
 
 class BidirectionalLSTM(nn.Module):
-    """The paper's recurrent baseline: layers that read forwards and backwards, side by side."""
+    """The paper's recurrent baseline: layers that read forwards and backwards, side by side.
+
+    For the one that reads backwards, the frames of an utterance are turned round and its padding
+    stays behind them. So no frame is read after padding, and both are whole calls of a compiled
+    LSTM: PyTorch's own sequences of several lengths take five times as long on a CPU.
+    """
 
     def __init__(self, inputs: int, size: int, layers: int, classes: int, dropout: float = 0.0):
         super().__init__()
-        between = dropout if layers > 1 else 0.0
-        self.lstm = nn.LSTM(
-            inputs, size, layers, batch_first=True, bidirectional=True, dropout=between
+        widths = [inputs, *[2 * size] * (layers - 1)]
+        self.forwards, self.backwards = (
+            nn.ModuleList(nn.LSTM(width, size, batch_first=True) for width in widths)
+            for _ in range(2)
         )
+        self.dropout = nn.Dropout(dropout)
         self.predict = nn.Linear(2 * size, classes)
 
     def forward(
         self, frames: Float[Tensor, "B N F"], lengths: Int[Tensor, " B"]
     ) -> Float[Tensor, "B N V"]:
-        packed = pack_padded_sequence(frames, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        x, _ = pad_packed_sequence(
-            self.lstm(packed)[0], batch_first=True, total_length=frames.shape[1]
-        )
+        x, turned = frames, _turned(lengths.to(frames.device), frames.shape[1])
+        for i, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            x = self.dropout(x) if i else x
+            read_back = back(x.take_along_dim(turned, 1))[0].take_along_dim(turned, 1)
+            x = torch.cat((ahead(x)[0], read_back), -1)
         return self.predict(x)
+
+
+def _turned(lengths: Int[Tensor, " B"], frames: int) -> Int[Tensor, "B N 1"]:
+    """Where each frame is found when utterances are read backwards; padding stays in its place."""
+    here = torch.arange(frames, device=lengths.device)
+    there = lengths[:, None] - 1 - here
+    return torch.where(there >= 0, there, here)[..., None]
 
 
 def new_model(run: Run, classes: int, length: int) -> nn.Module:
