@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_all_start_methods, get_context
 from pathlib import Path
 from unittest.mock import patch
 
@@ -29,6 +29,11 @@ the system and faulted in again, and the clock measures page faults instead of a
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """A thread that is done sleeps at the barrier. By default libgomp spins there, on the core for
 which the others wait: beside other programs that costs most of the time."""
+
+HOW = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
+PRELOADED = ["torch", "numba", "pandas", "scipy.stats"]
+"""Seconds to import, and done once: processes are copies of one that has them and computed nothing
+yet. What differs between the addresses of processes is the same in all of one program, then."""
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's notes would fill notebooks
 
@@ -57,9 +62,10 @@ def processes(count: int | str = 1, threads: int | None = None) -> Iterator[Proc
 
     They end with this one however it ends, and at once if the block is left by an error.
     """
-    before, start = set(active_children()), (os.getpid(), threads)
+    before, context = set(active_children()), get_context(HOW)
+    context.set_forkserver_preload(PRELOADED)
     with patch.dict(os.environ, ALLOCATOR | PASSIVE):
-        pool = ProcessPoolExecutor(int(count), get_context("spawn"), _begin, start)
+        pool = ProcessPoolExecutor(int(count), context, _begin, (dict(os.environ), threads))
         try:
             yield pool
         except BaseException:
@@ -70,8 +76,10 @@ def processes(count: int | str = 1, threads: int | None = None) -> Iterator[Proc
         pool.shutdown()
 
 
-def _begin(parent: int, threads: int | None) -> None:
-    """In a new process: its threads, and a watch that ends it soon after its parent."""
+def _begin(environment: dict[str, str], threads: int | None) -> None:
+    """In a new process: what is set by now, its threads, and a watch that ends it soon after the
+    one that it was started by."""
+    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -79,6 +87,8 @@ def _begin(parent: int, threads: int | None) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    os.environ.clear()
+    os.environ.update(environment)
     if threads is not None:
         torch.set_num_threads(threads)
 
