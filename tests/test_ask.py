@@ -1,7 +1,6 @@
 """What a layer costs: every mechanism is told with its factor, or why it is left out."""
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def test_every_mechanism_has_its_costs_or_a_reason(capsys):
                     "--dtype", "float64", "--compare", "linear", "softmax-textbook",
                     "authors")  # fmt: skip
     scaling, limit = replace(scaling, profile="smoke"), Limit.of(120.0)
-    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, time.time(), Path()))
+    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, Path()))
     assert {one["attention"] for one in found["costs"]} == {"linear attention", "textbook softmax"}
     first, second = found["costs"]
     assert first["times the fastest"] == 1 <= second["times the fastest"]

@@ -1,4 +1,4 @@
-"""``replication crossover``: one question in three runs, in the time given, or a refusal."""
+"""``replication crossover``: one question in several runs, in the time given, or a refusal."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +15,7 @@ from replication import store
 from replication.cli import parser
 from replication.experiments.crossover import rules, run
 from replication.experiments.crossover.commands import several_lengths
-from replication.experiments.crossover.numbers import OWN, asked, resolve
+from replication.experiments.crossover.numbers import OWN, RUNS, asked, resolve
 from replication.experiments.crossover.rules import answer, main_crossovers, together
 from replication.experiments.crossover.run import RIVALS
 from replication.experiments.scaling.contenders import kinds
@@ -100,6 +101,24 @@ def test_a_kernel_that_want_of_time_has_cut_short_is_not_called_slower():
     assert "Left out: the authors' kernel from N = 128 on, for want of time." in found["paragraph"]
 
 
+def test_beside_other_programs_it_is_not_said_where_nearly_equal_ones_cross():
+    busy = {"machine": MACHINE, "beside": 1.0}
+    rows = rows_of(4, 4, 4, kernels=("linear", "authors"))
+    rows["time_ms"] *= np.where(rows.contender == "authors", 100.0, 1.0)
+    found = answer(asked(60.0), Evidence(rows, busy))
+    told = {(x["contender"], x["quantity"]) for x in found["crossovers"]}
+    assert told == {("linear", "time_ms"), ("linear", "peak_bytes"), ("authors", "peak_bytes")}
+    assert [(x["contender"], x["opponent"]) for x in found["withheld"]] == [*product(
+        ["authors"], RIVALS)]  # fmt: skip
+    said = "not said from where on the authors' kernel is faster than fused softmax and the authors"
+    assert said in found["paragraph"]
+    jsonschema.validate(found | {"folder": "x"}, SCHEMA)
+    with pytest.raises(TooBusyError, match=r"No answer: other programs computed on 1.0 of 2 cores"):
+        answer(asked(60.0), Evidence(rows_of(300, 100, 50), busy))
+    little = {"machine": MACHINE, "beside": 0.1}
+    assert answer(asked(60.0), Evidence(rows, little))["withheld"] == []
+
+
 def test_json_has_no_infinity():
     found = answered(rows_of(1e6, 100, 50))
     first, second, *_ = json.loads(json.dumps(found, allow_nan=False))["crossovers"]
@@ -161,10 +180,12 @@ def inline(monkeypatch, in_this_process):
         if i == state.get("busy"):
             raise TooBusyError("No answer, this machine is too busy to measure on.")
         rows = rows_of(300, 100, 50, scaling.lengths)
-        return store.Result(rows[rows.run == i], {"machine": MACHINE})
+        one = rows[rows.run == i % rows.run.nunique()]
+        return store.Result(one.assign(run=i), {"machine": MACHINE})
 
     monkeypatch.setattr(run, "measure_run", measured)
     monkeypatch.setattr(run, "load", lambda scaling: None)
+    monkeypatch.setattr(run, "_of_others", lambda: 0.0)
     return state
 
 
@@ -174,10 +195,10 @@ def test_crossover_keeps_every_run_and_shares_the_time_that_is_left(tmp_path, ca
     jsonschema.validate(found, SCHEMA)
     assert found["setting"] == {"mode": "training", "causal": True, "heads": 8, "head_dim": 64,
                                 "dtype": "float32", "threads": 1}  # fmt: skip
-    assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == 3 == found["runs"]
-    assert [i for i, _ in inline["made"]] == [0, 1, 2]
-    assert 1 <= inline["made"][0][1] < 0.75 * 10, "less where others make the start slow"
-    assert inline["made"][2][1] == pytest.approx(30, abs=3)
+    assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == RUNS == found["runs"]
+    assert [i for i, _ in inline["made"]] == [*range(RUNS)]
+    assert 1 <= inline["made"][0][1] < 0.75 * 30 / RUNS, "less where loading is slow"
+    assert inline["made"][-1][1] == pytest.approx(30, abs=3)
 
 
 def test_another_question_does_not_touch_what_is_there(tmp_path, inline):
@@ -187,7 +208,7 @@ def test_another_question_does_not_touch_what_is_there(tmp_path, inline):
     for other in (["--lengths", "8,32"], ["--tokens", "2048"], ["--threads", "2"]):
         typed("--out", str(tmp_path / OWN), *other)
     assert {path: path.read_bytes() for path in before} == before
-    assert len(list(folder.glob("run-*.csv"))) == 4 * 3
+    assert len(list(folder.glob("run-*.csv"))) == 4 * RUNS
     assert len(run.others(tmp_path)) == 4
 
 

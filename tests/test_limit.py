@@ -10,15 +10,15 @@ from replication.experiments.crossover.run import Limit, cause
 from replication.measure.rounds import TooBusyError
 
 
-def test_a_process_gets_what_starting_it_and_those_after_it_leave():
+def test_a_process_gets_what_loading_for_it_and_those_after_it_leaves():
     limit = Limit.of(40.0, spent=4.0)
-    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 1.6 * 2 - 2) / 3 - 1, abs=0.5)
-    assert limit.share(1, 2.0) == pytest.approx(36 - 2 - 1, abs=0.5)
+    assert limit.share(3, 2.0) == pytest.approx((36 - 2 * 1.6 * 2 - 2.6) / 3 - 1.4, abs=0.5)
+    assert limit.share(1, 2.0) == pytest.approx(36 - 2.6 - 1.4, abs=0.5)
 
 
 def test_a_time_that_starting_alone_takes_is_refused_with_the_cause(monkeypatch):
     monkeypatch.setattr("psutil.getloadavg", lambda: (7.5, 7, 7))
-    said = r"No answer: 9 s are too few: .* 2.0 s to start. Other programs compute.*load of 7.5 on"
+    said = r"No answer: 9 s are too few: .* 2.0 s to load. Other programs compute.*load of 7.5 on"
     with pytest.raises(TooBusyError, match=said):
         Limit.of(9.0, spent=4.0).share(3, 2.0)
     assert cause(0.9, 2).startswith("Nothing else computes here (a load of 0.9 on 2 cores)")

@@ -2,7 +2,6 @@
 what they print."""
 
 import json
-import time
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterable
 from dataclasses import replace
@@ -67,7 +66,7 @@ def ask_arguments(parser: ArgumentParser) -> None:
 
 
 def several_lengths(options: Namespace) -> Scaling:
-    """The question of ``crossover``, in three runs."""
+    """The question of ``crossover``, in several runs."""
     compared = None if options.compare is None else _named(options.compare, 2)
     if options.mode == GENERATION:
         compared = compared or list(WRITTEN)
@@ -146,7 +145,7 @@ def ask(options: Namespace) -> int:
 
     prepare(scaling)
     limit = Limit.of_command(options)
-    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, time.time(), Path()))
+    found = costs(scaling, limit.run(measure_until, scaling, 0, limit, Path()))
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))
         return 0

@@ -19,23 +19,26 @@ QUESTION = MappingProxyType({
     "rivals_until": 2**20,  # all lengths that are asked for
     "tokens": 1024,  # in a minute many lengths tell more than large batches
     "models": (),  # the question is about a layer
-    "repeats": 6,  # a run of all lengths then takes some seconds
+    "repeats": 4,  # a run of all lengths then takes some seconds
 })  # fmt: skip
 """What is measured, where nobody says otherwise."""
+RUNS = 5
+"""Of a question that is asked in a minute. What differs between runs is most of an interval, and of
+five, each shorter, it is half as wide as of three."""
 GENERATION = "generation"
 """The mode in which tokens are written one by one."""
 EXACT = ("float32", "float64")
 """A state adds up, and half types lose what is small."""
 REPEATS = {
     "smoke": (doubling(1, 6), 1, 10.0),
-    "quick": (doubling(1, 10), 3, 11.0),
+    "quick": (doubling(1, 10), 3, 9.0),
     "reference": (doubling(1, 10), 6, 30.0),
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
 """Lengths, runs and seconds of a run that ask a profile's main question."""
 
 
-def asked(seconds: float, profile: str = OWN, runs: int = 3, **overrides: Any) -> Scaling:
+def asked(seconds: float, profile: str = OWN, runs: int = RUNS, **overrides: Any) -> Scaling:
     """One setting of one layer, in ``runs`` runs that take the time given together."""
     base = Scaling(profile=profile, runs=runs, seconds=seconds / runs, **QUESTION)
     found = overridden(base, overrides)
@@ -56,7 +59,7 @@ def resolve(profile: str, **overrides: Any) -> Scaling:
     one_of("profile", profile, PROFILES)
     (lengths, runs, seconds), same = REPEATS[profile], scaling_of(profile)
     sizes = {name: getattr(same, name) for name in ("heads", "head_dim", "dtype")}
-    sizes["repeats"] = 10 if profile == "smoke" else None
+    sizes["repeats"] = 10 if profile == "smoke" else 6
     return asked(seconds * runs, profile, runs, lengths=lengths, **sizes | overrides)
 
 

@@ -21,6 +21,8 @@ from replication.store import Result
 
 VERSION = 1
 """Of what ``answer`` returns; answer.schema.json describes it."""
+MOST_BESIDE = 0.3
+"""Cores that other programs may use while it is told where two cross."""
 WORK = {"training": "training", "forward": "running", "generation": "writing tokens by"}
 
 
@@ -36,7 +38,8 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
     asked = [(*pair, what) for what in NOUNS for pair in pairs(scaling, rows)]
     found = [x for one in asked if (x := ask(measured_crossover, rows, *one))]
     _check(scaling, found, evidence)
-    found = [x for x in found if not _is_cut(x, evidence)]
+    open_pairs = [x for x in found if _is_unsure(x, evidence)]
+    found = [x for x in found if not _is_cut(x, evidence) and x not in open_pairs]
     setting = {name: getattr(scaling, name) for name in ("heads", "head_dim", "dtype", "threads")}
     batches = {str(N): int(batch) for N, batch in rows.groupby("N").batch.first().items()}
     return {
@@ -45,12 +48,14 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
         "batch": batches,
         "machine": {name: machine[name] for name in ("processor", "cores", "load", "device")},
         "crossovers": [_as_dict(crossover) for crossover in found],
+        "withheld": [{"contender": x.contender, "opponent": x.opponent,
+                      "reason": _beside(evidence)} for x in open_pairs],
         "lengths": sorted(int(N) for N in rows["N"].unique()),
         "runs": evidence.runs,
         "disturbed": float(evidence.rows["disturbed"].astype(float).mean()),
         "skipped": left_out(evidence.rows).reset_index().to_dict("records"),
-        "paragraph": _paragraph(scaling, evidence, found),
-    }
+        "paragraph": _paragraph(scaling, evidence, found, open_pairs),
+    }  # fmt: skip
 
 
 def pairs(scaling: Scaling, rows: pd.DataFrame) -> list[tuple[str, str]]:
@@ -74,9 +79,12 @@ def _growth(scaling: Scaling, name: str) -> tuple[int, int]:
 
 def _check(scaling: Scaling, found: list[Measured], evidence: Evidence) -> None:
     """No answer is better than one that want of time has cut short."""
-    own = [x for x in found if x.contender == CONTENDER or not is_usual(scaling)]
-    cut = [_is_cut(x, evidence) for x in own if x.quantity == "time_ms"]
-    if not cut or (any if is_usual(scaling) else all)(cut):
+    own = [x for x in found if x.quantity == "time_ms"]
+    own = [x for x in own if x.contender == CONTENDER or not is_usual(scaling)]
+    enough = any if is_usual(scaling) else all
+    if own and enough(_is_unsure(x, evidence) for x in own):
+        raise TooBusyError(f"No answer: {_beside(evidence)}. Close them, or ask again later.")
+    if not own or enough(_is_cut(x, evidence) for x in own):
         machine = evidence.facts["machine"]
         raise TooBusyError(
             f"No answer: {disturbed(evidence.rows)}, and the time ended before the lengths that "
@@ -93,41 +101,67 @@ def _is_cut(found: Measured, evidence: Evidence) -> bool:
     )
 
 
+def _is_unsure(found: Measured, evidence: Evidence) -> bool:
+    """Whether it hangs on times that are nearly equal, while other programs computed: cores that
+    share a cache or arithmetic slow one contender more than another, in CPU time, too."""
+    busy = evidence.facts.get("beside", 0.0) > MOST_BESIDE
+    return busy and found.quantity == "time_ms" and found.status == "crosses"
+
+
+def _beside(evidence: Evidence) -> str:
+    beside, cores = evidence.facts["beside"], evidence.facts["machine"]["cores"]
+    return (
+        f"other programs computed on {beside:.1f} of {cores} cores, which slows one contender more "
+        "than another where both take about as long"
+    )
+
+
 def _as_dict(c: Measured) -> dict:
     names = ("contender", "opponent", "quantity", "status", "level", "shortest", "longest")
     return {name: getattr(c, name) for name in names} | c.ends() | {"sentence": c.sentence(words())}
 
 
-def _paragraph(s: Scaling, evidence: Evidence, crossovers: list[Measured]) -> str:
+def _paragraph(
+    s: Scaling, evidence: Evidence, crossovers: list[Measured], withheld: list[Measured]
+) -> str:
     machine = evidence.facts["machine"]
     threads = "one pinned thread" if s.threads == 1 else f"{s.threads} threads"
     which = ", by our kernel" if is_usual(s) else ""
-    found = _main(crossovers, evidence) if is_usual(s) else _joined(crossovers)
+    found = _main(crossovers, evidence, withheld) if is_usual(s) else _joined(crossovers)
     return (
         f"On this machine ({machine['processor']}, {threads}), {WORK[s.directions[0]]} one "
         f"{_mask(s.causal[0])} attention layer with {s.heads} heads of {s.head_dim} in {s.dtype}"
-        f"{which}: {found} {_basis(evidence)}"
+        f"{which}: {found} {_untold(withheld, evidence)}{_basis(evidence)}"
     )
 
 
-def _main(crossovers: list[Measured], evidence: Evidence) -> str:
+def _untold(crossovers: list[Measured], evidence: Evidence) -> str:
+    if not crossovers:
+        return ""
+    called = words()
+    pairs = (f"{called[x.contender]} is faster than {called[x.opponent]}" for x in crossovers)
+    return f"It is not said from where on {' and '.join(pairs)}: {_beside(evidence)}. "
+
+
+def _main(crossovers: list[Measured], evidence: Evidence, withheld: list[Measured]) -> str:
     """Our kernel against both forms of softmax, what to take, and the authors' kernel."""
     labels, ours = words(), [x for x in crossovers if x.contender == CONTENDER]
     first, *others = (crossover.sentence(labels) for crossover in ours)
     found = ". It ".join([first, *(text.removeprefix(labels["linear"] + " ") for text in others)])
     fused = [x for x in ours if (x.opponent, x.quantity) == (RIVALS[0], "time_ms")]
-    said = [*map(_advice, fused), _by_authors(crossovers, evidence)]
-    return f"{found}. {' '.join(said)}"
+    said = [*map(_advice, fused), _by_authors(crossovers, evidence, withheld)]
+    return " ".join([f"{found}.", *filter(None, said)])
 
 
 def _joined(crossovers: list[Measured]) -> str:
     return "; ".join(crossover.sentence(words()) for crossover in crossovers) + "."
 
 
-def _by_authors(crossovers: list[Measured], evidence: Evidence) -> str:
+def _by_authors(crossovers: list[Measured], evidence: Evidence, withheld: list[Measured]) -> str:
     times = [x for x in crossovers if x.contender == "authors" and x.quantity == "time_ms"]
     if not times and "authors" in set(evidence.measured["contender"]):
-        return "The time was too short to tell from where on the authors' kernel is faster."
+        short = "The time was too short to tell from where on the authors' kernel is faster."
+        return "" if withheld else short
     if not times:
         return "Only our kernel could be asked."
     text = _joined(times)

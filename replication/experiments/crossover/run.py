@@ -29,10 +29,10 @@ from replication.measure.rounds import TooBusyError
 from replication.store import Unit
 
 CONTENDER, RIVALS = "linear", ("softmax", "softmax-textbook")
-LATER, AROUND, ANSWER = 1.6, 0.5, 1.0
-"""In units of what a process took to start, which is longer on a busy machine: for each that comes
-later, which loads compiled code as well; around the rounds, for drawing inputs and writing rows;
-and for the answer."""
+LATER, AROUND, ANSWER = 1.6, 0.7, 1.3
+"""In units of what it took to load all that is called, which is longer on a busy machine: for each
+process that comes later, which loads it as well; around the rounds, for drawing inputs and writing
+rows; and for the answer."""
 COUNTING = 0.75
 """Of the time of a process that counts bytes as well, for the rounds."""
 LEAST_S = 1.0
@@ -91,13 +91,13 @@ class Limit(NamedTuple):
         age = time.time() - psutil.Process().create_time()
         return cls.of(options.seconds, max(0.0, age) if is_command else 0.0)
 
-    def share(self, processes: int, start_s: float, *, counts: bool = False) -> float:
+    def share(self, processes: int, load_s: float, *, counts: bool = False) -> float:
         """Seconds of rounds for the first of so many processes, of which the others have yet to be
         started, too; a refusal if that is too little."""
-        left = self.end - time.time() - start_s * (LATER * (processes - 1) + ANSWER)
-        own = (left / processes - AROUND * start_s) * (COUNTING if counts else 1.0)
+        left = self.end - time.time() - load_s * (LATER * (processes - 1) + ANSWER)
+        own = (left / processes - AROUND * load_s) * (COUNTING if counts else 1.0)
         if own < LEAST_S:
-            said = f"are too few: a process that measures takes {start_s:.1f} s to start"
+            said = f"are too few: what is measured takes {load_s:.1f} s to load"
             raise TooBusyError(self.refusal(said))
         return own
 
@@ -130,20 +130,28 @@ def ask_now(scaling: Scaling, folder: Path, limit: Limit) -> Evidence:
     every = units_of(scaling)
     with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
         for i, unit in enumerate(every):
-            timed = replace(unit, run=partial(measure_until, scaling, i, limit, time.time()))
+            timed = replace(unit, run=partial(measure_until, scaling, i, limit))
             limit.run(store.make, timed, Path(aside))
         store.move(every, Path(aside), folder)
-    return evidence([store.load(unit, folder) for unit in every])
+    return _evidence([store.load(unit, folder) for unit in every])
 
 
-def measure_until(
-    scaling: Scaling, run: int, limit: Limit, begun: float, scratch: Path
-) -> store.Result:
+def measure_until(scaling: Scaling, run: int, limit: Limit, scratch: Path) -> store.Result:
     """A run that takes its share of what is left, when all that it calls is loaded."""
-    start, generates = time.time() - begun, is_generation(scaling)
-    load(scaling)
-    share = limit.share(scaling.runs - run, start, counts=run == 0 and not generates)
-    return (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
+    generates = is_generation(scaling)
+    load_s = measure.seconds(partial(load, scaling))
+    share = limit.share(scaling.runs - run, load_s, counts=run == 0 and not generates)
+    begun, before = time.monotonic(), _of_others()
+    result = (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
+    beside = (_of_others() - before) / (time.monotonic() - begun)
+    return result._replace(facts=result.facts | {"beside": round(max(0.0, beside), 2)})
+
+
+def _of_others() -> float:
+    """Seconds that all cores have computed so far, without those of this process."""
+    times = psutil.cpu_times()._asdict()
+    resting = ("idle", "iowait", "steal", "guest", "guest_nice")  # guests are counted as users
+    return sum(s for name, s in times.items() if name not in resting) - time.process_time()
 
 
 def load(scaling: Scaling) -> None:
@@ -199,4 +207,11 @@ def others(root: Path) -> list[Evidence]:
     for one in store.read_folder(root / OWN / "crossover"):
         numbers = {name: value for name, value in one.unit.numbers.items() if name != "run"}
         found.setdefault(json.dumps(numbers, sort_keys=True), []).append(one)
-    return [evidence(runs) for runs in found.values()]
+    return [_evidence(runs) for runs in found.values()]
+
+
+def _evidence(runs: list[store.Kept]) -> Evidence:
+    """With the most cores that were in use beside a run."""
+    found = evidence(runs)
+    beside = max(one.facts.get("beside", 0.0) for one in runs)
+    return found._replace(facts=found.facts | {"beside": beside})

@@ -95,8 +95,8 @@ PROFILES_OWN = {
         contenders=("linear", "authors", "softmax", "softmax-textbook", "lsh-4"),
         lengths=doubling(9, 12), rivals_until=2**11, model_tokens=128, repeats=3,
     ) | {
-        "model_lengths": Choice((16, 64, 256), "around where the models may cross"),
-        "thread_lengths": Choice((512, 2048), "two are enough to compare with one thread"),
+        "model_lengths": Choice((64, 512), "below and above where the models may cross"),
+        "thread_lengths": Choice((512, 1024), "two are enough to compare with one thread"),
         "seconds": Choice(36.0, "a quiet machine needs about 25 of them"),
     },
     "reference": for_time(contenders=tuple(c for c in CONTENDERS if c != "lsh-8")) | {
