@@ -5,9 +5,12 @@ import shutil
 import numpy as np
 import pytest
 import speech_listing as listing
+import torch
 
-from replication.experiments.speech import corpus, espeak, run, studies
+from replication import store
+from replication.experiments.speech import corpus, espeak, run, studies, synthetic
 from replication.experiments.speech.corpus import CorpusError
+from replication.experiments.speech.features import features
 
 try:
     ROOT = corpus.cache_folder() / f"fillets-{corpus.VERSION}" / corpus.GAME
@@ -127,3 +130,34 @@ def test_levels_are_divided_by_their_share_of_sound():
         found = sum(seconds[level] for level, part in parts.items() if part == name)
         assert share <= found / sum(seconds.values()) < share + 0.05
     assert listing.split(dict(reversed(seconds.items()))) == parts
+
+
+# Synthetic speech -------------------------------------------------------------------------------
+
+
+def test_synthetic_speech_is_the_same_every_time_and_says_its_phonemes():
+    one, two = synthetic.synthetic(2, 3, 4), synthetic.synthetic(5, 3, 4)
+    for part, n in (("test", 4), ("dev", 4), ("train", 2)):
+        assert len(one.parts[part]) == n
+        for a, b in zip(one.parts[part], two.parts[part], strict=False):
+            assert a.phonemes == b.phonemes
+            assert a.phonemes
+            assert torch.equal(a.features, b.features)
+    wave, rate = synthetic.sound(3, 3)
+    assert torch.equal(features(wave, rate), one.parts["test"][3].features)
+
+
+def test_rows_of_synthetic_speech_tell_what_a_model_made_of_one_utterance(tmp_path):
+    unit = run.runs_of([studies.resolve("amount", "smoke", models="linear", steps=2)])[-1]
+    errors = run.errors_of([unit], tmp_path)
+    store.ensure_all([unit, *errors], tmp_path)
+    by_weights = run.listen([unit], run.EXAMPLE, tmp_path)
+    unit.scratch(tmp_path).unlink()
+    by_rows = run.listen([unit], run.EXAMPLE, tmp_path)
+    assert by_rows.said == by_weights.said
+    assert by_rows.heard == by_weights.heard
+    found, expected = by_rows.posteriors["linear"], by_weights.posteriors["linear"]
+    torch.testing.assert_close(found, expected, atol=run.LIKELY + 0.001, rtol=0)
+    assert len(features(*by_rows.sound())) > 30
+    assert run.listen([unit], run.EXAMPLE + 1, tmp_path) is None
+    assert store.load(errors[0], tmp_path).facts["example"]["id"] == f"test/{run.EXAMPLE}"

@@ -132,6 +132,7 @@ def test_rows_become_evidence_and_figures(made):
 def test_no_text_is_saved(made):
     for one in made:
         assert not {"text", "said", "phoneme"} & set(one.rows.columns)
+        assert one.facts.get("example") is None
 
 
 def test_half_of_the_units_is_evidence_too(made):

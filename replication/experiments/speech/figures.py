@@ -1,6 +1,6 @@
 """The drawings of notebook 07: what is heard, what CTC makes of it, errors, curves and times."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -31,13 +31,12 @@ def _line(name: str) -> dict:
 # One utterance ------------------------------------------------------------------------------------
 
 
-def utterance(samples: np.ndarray | None, rate: int, frames: np.ndarray) -> Figure:
-    """The wave, if it is at hand, above what a model hears: 40 filterbanks every 10 ms."""
+def utterance(samples: np.ndarray, rate: int, frames: np.ndarray) -> Figure:
+    """The wave, above what a model hears: 40 filterbanks every 10 ms."""
     figure = Figure(figsize=(WIDTH, 3.0))
     rows = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
     seconds = len(frames) / FRAMES_A_SECOND
-    if samples is not None:
-        rows[0].plot(np.arange(len(samples)) / rate, samples, lw=0.4, color="0.25")
+    rows[0].plot(np.arange(len(samples)) / rate, samples, lw=0.4, color="0.25")
     rows[0].set_ylabel("sound")
     rows[0].set_yticks([])
     image = rows[1].imshow(frames.T, origin="lower", aspect="auto", vmin=-2.5, vmax=2.5,
@@ -49,7 +48,7 @@ def utterance(samples: np.ndarray | None, rate: int, frames: np.ndarray) -> Figu
 
 
 def alignment(
-    posteriors: Mapping[str, np.ndarray], symbols: tuple[str, ...], seconds_a_frame: float
+    posteriors: Mapping[str, np.ndarray], symbols: Sequence[str], seconds_a_frame: float
 ) -> Figure:
     """Posteriors over time, a panel a model: phonemes in colour, the blank in grey."""
     figure = Figure(figsize=(WIDTH, 0.7 + 1.15 * len(posteriors)))
@@ -68,7 +67,7 @@ def alignment(
     return figure
 
 
-def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: tuple) -> None:
+def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: Sequence[str]) -> None:
     """The phonemes of the most probable path, each where it is first said."""
     path, before = found.argmax(1), BLANK
     for i, label in enumerate(path):

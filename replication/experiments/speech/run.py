@@ -11,7 +11,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+import soundfile
 import torch
 from torch import nn
 
@@ -32,9 +34,13 @@ from replication.experiments.speech.studies import (
     resolve,
     run_of,
 )
-from replication.experiments.speech.synthetic import synthetic
+from replication.experiments.speech.synthetic import sound, synthetic
 from replication.experiments.speech.task import Batch, SpeechTask
 from replication.store import Kept, Result, StoreError, Unit
+
+EXAMPLE, LIKELY = 3, 0.004
+"""The utterance of the test part that rows of synthetic speech keep, and how likely a class is at
+least that they keep of it: less than one of 250, so that the most likely is always there."""
 
 
 def check(
@@ -117,7 +123,8 @@ def _errors(unit: Unit, folder: Path | None, scratch: Path) -> Result:
 
 
 def counted(run: Run, model: nn.Module) -> Result:
-    """Counts alone: neither sound nor text is kept. What was heard for what, over all of them."""
+    """Counts alone: neither sound nor text of real speech is kept. What was heard for what, over
+    all of them; and of synthetic speech how likely a model found what in one utterance."""
     task, rows, pairs = task_of(run), [], Counter()
     for one in task.parts["test"]:
         logs = task.posteriors(model, one)
@@ -129,7 +136,16 @@ def counted(run: Run, model: nn.Module) -> Result:
                      "beam_errors": by_beam.total})  # fmt: skip
     heard = [[_symbol(task, a), _symbol(task, b), n] for (a, b), n in sorted(pairs.items())]
     facts = {"machine": measure.machine(torch.device(run.device)), "corpus": dict(task.counts)}
-    return Result(pd.DataFrame(rows).drop(columns="pairs"), facts | {"pairs": heard})
+    facts |= {"pairs": heard, "example": _example(task, model) if run.words else None}
+    return Result(pd.DataFrame(rows).drop(columns="pairs"), facts)
+
+
+def _example(task: SpeechTask, model: nn.Module) -> dict[str, Any]:
+    one = task.parts["test"][EXAMPLE % len(task.parts["test"])]
+    found = task.posteriors(model, one).exp()
+    likely = [[t, i, round(float(found[t, i]), 3)] for t, i in (found > LIKELY).nonzero().tolist()]
+    return {"id": one.id, "said": list(one.phonemes), "symbols": list(task.symbols),
+            "frames": len(found), "likely": likely}  # fmt: skip
 
 
 def _symbol(task: SpeechTask, label: str) -> str:
@@ -253,27 +269,58 @@ class Heard(NamedTuple):
     """One utterance of the test part, and what models made of it."""
 
     id: str
-    frames: torch.Tensor
-    said: tuple[str, ...]
-    symbols: tuple[str, ...]
+    said: list[str]
+    symbols: list[str]
     posteriors: dict[str, torch.Tensor]
     """By model, probabilities [n, V]."""
-    heard: dict[str, list[str]]
-    error_rates: dict[str, float]
-    seconds_a_frame: float
+    run: Run
+
+    @property
+    def seconds_a_frame(self) -> float:
+        return self.run.stack / FRAMES_A_SECOND
+
+    @property
+    def heard(self) -> dict[str, list[str]]:
+        """By model, the most probable path."""
+        paths = {m: greedy(p.unsqueeze(0), torch.tensor([len(p)]))[0]
+                 for m, p in self.posteriors.items()}  # fmt: skip
+        return {m: [self.symbols[i] for i in path] for m, path in paths.items()}
+
+    @property
+    def error_rates(self) -> dict[str, float]:
+        return {m: error_rate([errors(self.said, x)]) for m, x in self.heard.items()}
+
+    def sound(self) -> tuple[np.ndarray, int]:
+        """Samples, and how many of them make a second."""
+        if self.run.words:
+            return sound(int(self.id.split("/")[1]), self.run.words)
+        wave, rate = soundfile.read(corpus.sounds(corpus.find())[self.id], always_2d=True)
+        return wave.mean(1), rate
 
 
 def listen(runs: Iterable[Unit], which: int, folder: Path | None = None) -> Heard | None:
-    """Utterance ``which`` of the test part, by every model whose weights are here; None if none."""
+    """Utterance ``which`` of the test part, by every model whose weights are here; else as its rows
+    keep it, of synthetic speech; None if neither is there."""
+    runs = list(runs)
     there = [unit for unit in runs if unit.scratch(folder).exists()]
-    if not there:
+    if there:
+        run = run_of(there[0])
+        task = task_of(run)
+        one = task.parts["test"][which % len(task.parts["test"])]
+        found = {run_of(u).model: task.posteriors(trained_model(u, folder), one).exp()
+                 for u in there}  # fmt: skip
+        return Heard(one.id, list(one.phonemes), list(task.symbols), found, run)
+    units = [unit for unit in errors_of(runs, folder) if store.exists(unit, folder)]
+    kept = {run_of(u).model: store.load(u, folder).facts["example"] for u in units}
+    if which != EXAMPLE or not all(kept.values()) or not kept:
         return None
-    task, run = task_of(run_of(there[0])), run_of(there[0])
-    one = task.parts["test"][which % len(task.parts["test"])]
-    logs = {run_of(u).model: task.posteriors(trained_model(u, folder), one) for u in there}
-    heard = {m: greedy(x.unsqueeze(0), torch.tensor([len(x)]))[0] for m, x in logs.items()}
-    rates = {m: error_rate([errors(task.labels(one.phonemes), x)]) for m, x in heard.items()}
-    words = {m: [task.symbols[i] for i in x] for m, x in heard.items()}
-    probabilities = {m: x.exp() for m, x in logs.items()}
-    return Heard(one.id, one.features, one.phonemes, task.symbols, probabilities, words, rates,
-                 run.stack / FRAMES_A_SECOND)  # fmt: skip
+    first, run = next(iter(kept.values())), run_of(units[0])
+    found = {model: _dense(one) for model, one in kept.items()}
+    return Heard(first["id"], first["said"], first["symbols"], found, run)
+
+
+def _dense(example: dict[str, Any]) -> torch.Tensor:
+    found = torch.zeros(example["frames"], len(example["symbols"]))
+    for t, i, p in example["likely"]:
+        found[t, i] = p
+    return found

@@ -6,9 +6,12 @@ own: the same numbers give the same sound.
 """
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
+import numpy as np
 import torch
 
 from replication.experiments.speech import espeak
@@ -16,7 +19,8 @@ from replication.experiments.speech.corpus import Corpus, Utterance
 from replication.experiments.speech.features import features
 from replication.train import hashed
 
-VOICES = tuple(f"en-us{of}" for of in ("", "+m1", "+m3", "+m5", "+m7", "+f1", "+f2", "+f4"))
+VOICES = tuple(f"en-us{of}" for of in ("", "+m1", "+m3", "+m5", "+m7", "+m8", "+f1", "+f4"))
+"""Others (f2, f3, f5) sound otherwise in every process."""
 RATES, PITCHES = (130, 150, 170, 190), (35, 50, 65)
 """Words a minute, and the voice's height from 0 to 99."""
 _TEXT = """
@@ -42,24 +46,43 @@ WORDS = tuple(_TEXT.split())
 def synthetic(utterances: int, words: int, tested: int) -> Corpus:
     """So many to train on, and ``tested`` for dev and for test, of ``words`` words each."""
     numbers = {"test": tested, "dev": tested, "train": utterances}
-    with ProcessPoolExecutor(1, get_context("spawn")) as own:
-        found = own.submit(_spoken, numbers, words).result()
+    found = _alone(_every, numbers, words)
     parts = {name: [one._replace(features=torch.from_numpy(one.features)) for one in part]
              for name, part in found.items()}  # fmt: skip
     return Corpus(parts, {"used": sum(numbers.values())})
 
 
-def _spoken(numbers: dict[str, int], words: int) -> dict[str, list[Utterance]]:
+def sound(which: int, words: int) -> tuple[np.ndarray, int]:
+    """Of utterance ``which`` of the test part: samples, and how many of them make a second."""
+    return _alone(_sound, which, words)
+
+
+def _alone(call: Callable, *arguments: Any) -> Any:
+    with ProcessPoolExecutor(1, get_context("spawn")) as own:
+        return own.submit(call, *arguments).result()
+
+
+def _every(numbers: dict[str, int], words: int) -> dict[str, list[Utterance]]:
     """In a new process. Arrays travel between processes; tensors would share memory for it."""
     torch.set_num_threads(1)
     return {part: [_utterance(part, i, words) for i in range(number)]
             for part, number in numbers.items()}  # fmt: skip
 
 
+def _sound(which: int, words: int) -> tuple[np.ndarray, int]:
+    for i in range(which):
+        _utterance("test", i, words)
+    return _spoken("test", which, words)[0]
+
+
 def _utterance(part: str, i: int, words: int) -> Utterance:
-    """The sentence, the voice and its rate depend on the part and the number alone."""
+    heard, text, voice = _spoken(part, i, words)
+    return Utterance(f"{part}/{i}", features(*heard).numpy(), espeak.phonemes(text, voice))
+
+
+def _spoken(part: str, i: int, words: int) -> tuple[tuple[np.ndarray, int], str, str]:
+    """Sound, text and voice. They depend on the part and the number alone, but for the noise."""
     draw = random.Random(hashed("synthetic", part, i, words))
     text = " ".join(draw.choices(WORDS, k=words))
     voice, rate, pitch = draw.choice(VOICES), draw.choice(RATES), draw.choice(PITCHES)
-    sound = espeak.speak(text, voice, rate, pitch)
-    return Utterance(f"{part}/{i}", features(*sound).numpy(), espeak.phonemes(text, voice))
+    return espeak.speak(text, voice, rate, pitch), text, voice
