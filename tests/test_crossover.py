@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import time
 from itertools import product
 from pathlib import Path
@@ -102,7 +104,7 @@ def test_a_kernel_that_want_of_time_has_cut_short_is_not_called_slower():
 
 
 def test_beside_other_programs_it_is_not_said_where_nearly_equal_ones_cross():
-    busy = {"machine": MACHINE, "beside": 1.0}
+    busy = {"machine": MACHINE, "beside": 0.5}
     rows = rows_of(4, 4, 4, kernels=("linear", "authors"))
     rows["time_ms"] *= np.where(rows.contender == "authors", 100.0, 1.0)
     found = answer(asked(60.0), Evidence(rows, busy))
@@ -113,8 +115,12 @@ def test_beside_other_programs_it_is_not_said_where_nearly_equal_ones_cross():
     said = "not said from where on the authors' kernel is faster than fused softmax and the authors"
     assert said in found["paragraph"]
     jsonschema.validate(found | {"folder": "x"}, SCHEMA)
-    with pytest.raises(TooBusyError, match=r"No answer: other programs computed on 1.0 of 2 cores"):
+    with pytest.raises(TooBusyError, match="other programs computed on 50% of all cores"):
         answer(asked(60.0), Evidence(rows_of(300, 100, 50), busy))
+    with pytest.raises(TooBusyError, match="No answer: other programs computed"):
+        answer(asked(60.0), Evidence(rows_of(1e6, 4, 4), busy))
+    on_gpu = {"machine": MACHINE | {"device": "some GPU"}, "beside": 0.5}
+    assert answer(asked(60.0), Evidence(rows, on_gpu))["withheld"] == []
     little = {"machine": MACHINE, "beside": 0.1}
     assert answer(asked(60.0), Evidence(rows, little))["withheld"] == []
 
@@ -198,7 +204,7 @@ def test_crossover_keeps_every_run_and_shares_the_time_that_is_left(tmp_path, ca
     assert len(list((tmp_path / "crossover").glob("run-*.csv"))) == RUNS == found["runs"]
     assert [i for i, _ in inline["made"]] == [*range(RUNS)]
     assert 1 <= inline["made"][0][1] < 0.75 * 30 / RUNS, "less where loading is slow"
-    assert inline["made"][-1][1] == pytest.approx(30, abs=3)
+    assert 3 * inline["made"][0][1] < inline["made"][-1][1] <= 30, "the last has all that is left"
 
 
 def test_another_question_does_not_touch_what_is_there(tmp_path, inline):
@@ -210,6 +216,23 @@ def test_another_question_does_not_touch_what_is_there(tmp_path, inline):
     assert {path: path.read_bytes() for path in before} == before
     assert len(list(folder.glob("run-*.csv"))) == 4 * RUNS
     assert len(run.others(tmp_path)) == 4
+
+
+def test_what_other_programs_compute_is_counted_and_what_this_one_does_is_not():
+    def seen(busy: bool) -> float:
+        begin, before = time.monotonic(), run._of_others()
+        while time.monotonic() < begin + 1:
+            busy or time.sleep(0.05)
+        return run._of_others() - before
+
+    idle, own = seen(False), seen(True)
+    spin = "import time\nend = time.time() + 8\nwhile time.time() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as other:
+        time.sleep(0.5)
+        beside = seen(False)
+        other.kill()
+    assert own < idle + 0.6
+    assert beside > 0.4, "at least, where others have the cores as well"
 
 
 def test_the_last_good_unit_stays_until_a_better_one_is_whole(tmp_path, inline):

@@ -1,6 +1,7 @@
 """The instruments, on cases whose answer is known."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -50,9 +51,19 @@ def test_a_process_of_its_own_has_the_allocator_s_settings_and_its_threads():
     before = dict(os.environ)
     with measure.processes("1", threads=1) as pool:
         facts = pool.submit(measure.machine).result()
+        begun = pool.submit(Path("/proc/self/environ").read_bytes).result().decode()
     assert facts["allocator"] == measure.ALLOCATOR
+    started = dict(setting.split("=", 1) for setting in begun.split("\0") if setting)
+    assert started.items() >= (measure.ALLOCATOR | measure.PASSIVE).items(), "glibc reads these"
     assert facts["threads"] == 1
     assert dict(os.environ) == before
+
+
+def test_what_is_set_between_two_processes_is_handed_on(monkeypatch):
+    for value in ("one", "two"):
+        monkeypatch.setenv("REPLICATION_TEST", value)
+        with measure.processes(1) as pool:
+            assert pool.submit(os.getenv, "REPLICATION_TEST").result() == value
 
 
 def test_an_unknown_device_is_told():

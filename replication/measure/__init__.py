@@ -3,6 +3,7 @@
 import os
 import platform
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
-from multiprocessing import active_children, get_all_start_methods, get_context
+from multiprocessing import active_children, forkserver, get_context, parent_process
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from unittest.mock import patch
 
@@ -30,10 +33,11 @@ PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME":
 """A thread that is done sleeps at the barrier. By default libgomp spins there, on the core for
 which the others wait: beside other programs that costs most of the time."""
 
-HOW = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
 PRELOADED = ["torch", "numba", "pandas", "scipy.stats"]
 """Seconds to import, and done once: processes are copies of one that has them and computed nothing
-yet. What differs between the addresses of processes is the same in all of one program, then."""
+yet. Addresses of code are the same in all of one program, then; what is computed with is not."""
+_servers: set[int] = set()
+"""Of which processes are copies: those that were started here."""
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's notes would fill notebooks
 
@@ -62,10 +66,9 @@ def processes(count: int | str = 1, threads: int | None = None) -> Iterator[Proc
 
     They end with this one however it ends, and at once if the block is left by an error.
     """
-    before, context = set(active_children()), get_context(HOW)
-    context.set_forkserver_preload(PRELOADED)
+    before = set(active_children())
     with patch.dict(os.environ, ALLOCATOR | PASSIVE):
-        pool = ProcessPoolExecutor(int(count), context, _begin, (dict(os.environ), threads))
+        pool = ProcessPoolExecutor(int(count), _context(), _begin, (dict(os.environ), threads))
         try:
             yield pool
         except BaseException:
@@ -76,14 +79,23 @@ def processes(count: int | str = 1, threads: int | None = None) -> Iterator[Proc
         pool.shutdown()
 
 
+def _context() -> BaseContext:
+    """How processes are started: as copies, where that is safe and nobody else's settings rule."""
+    running = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if sys.platform != "linux" or running not in {None, *_servers}:
+        return get_context("spawn")
+    forkserver.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+    _servers.add(forkserver._forkserver._forkserver_pid)
+    return get_context("forkserver")
+
+
 def _begin(environment: dict[str, str], threads: int | None) -> None:
     """In a new process: what is set by now, its threads, and a watch that ends it soon after the
-    one that it was started by."""
-    parent = os.getppid()
+    one that it works for."""
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        wait([parent_process().sentinel])
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -30,16 +30,20 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, crossover: dict) -> "Answer":
-        shortest, beyond = float(crossover["shortest"]), float("inf")
+        """JSON has no infinity: beyond the lengths that were measured there is a null."""
+        beyond = float("inf")
+        at, low, high = (beyond if (x := crossover[name]) is None else x
+                         for name in ("at", "low", "high"))  # fmt: skip
         if crossover["status"] == "below":  # ahead at every length that was measured
-            return cls(shortest, 0.0, max(shortest, crossover["high"]))
-        high = crossover["high"]
-        at = beyond if crossover["status"] == "beyond" else crossover["at"]
-        return cls(at, crossover["low"], beyond if high is None else high)
+            at = float(crossover["shortest"])
+            high = max(at, high)
+        return cls(at, low, high)
+
+    def is_near(self, usual: float) -> bool:
+        return self.at == usual or abs(self.at / usual - 1) <= WITHIN
 
     def agrees_with(self, usual: float) -> bool:
-        near = self.at == usual or abs(self.at / usual - 1) <= WITHIN
-        return near or self.low <= usual <= self.high
+        return self.is_near(usual) or self.low <= usual <= self.high
 
 
 def ask(folder: str) -> dict[str, Answer] | str:
@@ -80,21 +84,22 @@ def main() -> None:
     if not quiet:
         sys.exit("This machine is too busy already: there is nothing to compare with.")
     answers = [(n, a) for n, every in found.items() for a in every if isinstance(a, dict)]
-    wrong, compared = [], 0
+    wrong, compared, busy = [], 0, 0
     for pair in dict.fromkeys(pair for answer in quiet for pair in answer):
         usual = median(answer[pair].at for answer in quiet if pair in answer)
         here = [(n, answer[pair]) for n, answer in answers if pair in answer]
         wrong += [(pair, n, one) for n, one in here if not one.agrees_with(usual)]
-        near = sum(abs(one.at / usual - 1) <= WITHIN for _, one in here)
+        near = sum(one.is_near(usual) for _, one in here)
         compared += len(here)
+        busy += sum(n > 0 for n, _ in here)
         print(f"{pair}: {usual:.0f} without load; {near} of {len(here)} answers within "
               f"{WITHIN:.0%} of it.")  # fmt: skip
     refusals = ASKED * len(BESIDE) - len(answers)
     print(f"{len(answers)} times answered, {refusals} times refused.")
     if wrong:
         sys.exit(f"Elsewhere than without load, and sure of it: {wrong}")
-    print(f"Passed: each of {compared} crossovers is where it is without load, or its interval "
-          "says that it may be.")  # fmt: skip
+    print(f"Passed: each of {compared} crossovers, {busy} of them beside other programs, is where "
+          "it is without, or its interval says that it may be.")  # fmt: skip
 
 
 def _said(answer: dict[str, Answer] | str) -> str:

@@ -5,6 +5,7 @@ import json
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,8 @@ def crossover(options: Namespace) -> int:
     from replication.experiments.crossover.rules import answer
     from replication.experiments.crossover.run import Limit, ask_now
 
-    evidence = ask_now(scaling, where, Limit.of_command(options))
-    found = answer(scaling, evidence) | {"folder": str(where / "crossover")}
+    found = ask_now(scaling, where, Limit.of_command(options), partial(answer, scaling))
+    found |= {"folder": str(where / "crossover")}
     text = f"{found['paragraph']}\nRows and provenance: {found['folder']}"
     print(json.dumps(found, indent=2, allow_nan=False) if options.json else text)
     return 0
@@ -143,8 +144,8 @@ def ask(options: Namespace) -> int:
     from replication.experiments.crossover.rules import costs
     from replication.experiments.crossover.run import Limit, measure_until, prepare
 
-    prepare(scaling)
     limit = Limit.of_command(options)
+    prepare(scaling, limit)
     found = costs(scaling, limit.run(measure_until, scaling, 0, limit, Path()))
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))

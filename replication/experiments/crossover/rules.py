@@ -9,7 +9,7 @@ import pandas as pd
 from replication.attention import contenders as cards
 from replication.attention import look_of
 from replication.experiments.crossover.numbers import is_generation, is_usual
-from replication.experiments.crossover.run import CONTENDER, RIVALS, cause
+from replication.experiments.crossover.run import CONTENDER, RIVALS, cause, is_busy
 from replication.experiments.scaling.contenders import kinds, words
 from replication.experiments.scaling.numbers import Scaling
 from replication.experiments.scaling.run import Evidence
@@ -21,8 +21,6 @@ from replication.store import Result
 
 VERSION = 1
 """Of what ``answer`` returns; answer.schema.json describes it."""
-MOST_BESIDE = 0.3
-"""Cores that other programs may use while it is told where two cross."""
 WORK = {"training": "training", "forward": "running", "generation": "writing tokens by"}
 
 
@@ -84,7 +82,7 @@ def _check(scaling: Scaling, found: list[Measured], evidence: Evidence) -> None:
     enough = any if is_usual(scaling) else all
     if own and enough(_is_unsure(x, evidence) for x in own):
         raise TooBusyError(f"No answer: {_beside(evidence)}. Close them, or ask again later.")
-    if not own or enough(_is_cut(x, evidence) for x in own):
+    if not own or enough(_is_cut(x, evidence) or _is_unsure(x, evidence) for x in own):
         machine = evidence.facts["machine"]
         raise TooBusyError(
             f"No answer: {disturbed(evidence.rows)}, and the time ended before the lengths that "
@@ -102,17 +100,15 @@ def _is_cut(found: Measured, evidence: Evidence) -> bool:
 
 
 def _is_unsure(found: Measured, evidence: Evidence) -> bool:
-    """Whether it hangs on times that are nearly equal, while other programs computed: cores that
-    share a cache or arithmetic slow one contender more than another, in CPU time, too."""
-    busy = evidence.facts.get("beside", 0.0) > MOST_BESIDE
-    return busy and found.quantity == "time_ms" and found.status == "crosses"
+    """Whether other programs may have moved it: where it crosses, or whether it does."""
+    moves = found.quantity == "time_ms" and found.status != "below"
+    return moves and is_busy(evidence.facts)
 
 
 def _beside(evidence: Evidence) -> str:
-    beside, cores = evidence.facts["beside"], evidence.facts["machine"]["cores"]
     return (
-        f"other programs computed on {beside:.1f} of {cores} cores, which slows one contender more "
-        "than another where both take about as long"
+        f"other programs computed on {evidence.facts['beside']:.0%} of all cores, which can move "
+        "where two cross"
     )
 
 
@@ -160,8 +156,9 @@ def _joined(crossovers: list[Measured]) -> str:
 def _by_authors(crossovers: list[Measured], evidence: Evidence, withheld: list[Measured]) -> str:
     times = [x for x in crossovers if x.contender == "authors" and x.quantity == "time_ms"]
     if not times and "authors" in set(evidence.measured["contender"]):
+        untold = [x for x in withheld if x.contender == "authors"]
         short = "The time was too short to tell from where on the authors' kernel is faster."
-        return "" if withheld else short
+        return short if len(untold) < len(RIVALS) else ""
     if not times:
         return "Only our kernel could be asked."
     text = _joined(times)
@@ -215,8 +212,11 @@ def costs(scaling: Scaling, made: Result) -> dict:
         found.append({"attention": called[name], "ms": ms, "from": low, "to": high, "MB": MB})
     found.sort(key=itemgetter("ms"))
     found = [cost | {"times the fastest": cost["ms"] / found[0]["ms"]} for cost in found]
-    return {"layer": group._asdict(), "costs": found,
-            "how": " ".join(made.facts["outcomes"].values()),
+    how = list(made.facts["outcomes"].values())
+    if is_busy(made.facts):
+        seen = f"Other programs computed on {made.facts['beside']:.0%} of all cores"
+        how.append(f"{seen}, which slows some mechanisms more than others.")
+    return {"layer": group._asdict(), "costs": found, "how": " ".join(how),
             "left_out": {called[name]: why for name, why in left.items()}}  # fmt: skip
 
 

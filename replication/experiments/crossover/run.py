@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -37,6 +38,10 @@ COUNTING = 0.75
 """Of the time of a process that counts bytes as well, for the rounds."""
 LEAST_S = 1.0
 """Of rounds: with less there is nothing to be learned."""
+
+
+MOST_BESIDE = 0.15
+"""The share of all cores that other programs may use while it is told where two cross."""
 
 
 class OwnUnit(Unit):
@@ -103,9 +108,8 @@ class Limit(NamedTuple):
 
     def run(self, call: Callable, *arguments: Any) -> Any:
         """In a process of its own, which is ended when the time is over."""
-        left = max(0.0, self.end - time.time())
         try:
-            return scaling_run.in_own_process("the question", call, *arguments, seconds=left)
+            return scaling_run.in_own_process("the question", call, *arguments, end=self.end)
         except TimeoutError:
             raise TooBusyError(self.refusal("ended in the middle of it")) from None
 
@@ -123,17 +127,21 @@ def cause(load: float | None = None, cores: int | None = None) -> str:
     return f"Nothing else computes here ({seen}): allow more by --seconds."
 
 
-def ask_now(scaling: Scaling, folder: Path, limit: Limit) -> Evidence:
-    """All runs anew, in the time that they have together; the last stay until all are there."""
-    prepare(scaling)
+def ask_now(
+    scaling: Scaling, folder: Path, limit: Limit, answer: Callable[[Evidence], dict]
+) -> dict:
+    """All runs anew, in the time that they have together, and the answer; the last good ones stay
+    until there is one."""
+    prepare(scaling, limit)
     check_contenders(scaling)
     every = units_of(scaling)
     with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
         for i, unit in enumerate(every):
             timed = replace(unit, run=partial(measure_until, scaling, i, limit))
             limit.run(store.make, timed, Path(aside))
+        found = answer(_evidence([store.load(unit, Path(aside)) for unit in every]))
         store.move(every, Path(aside), folder)
-    return _evidence([store.load(unit, folder) for unit in every])
+    return found
 
 
 def measure_until(scaling: Scaling, run: int, limit: Limit, scratch: Path) -> store.Result:
@@ -143,8 +151,8 @@ def measure_until(scaling: Scaling, run: int, limit: Limit, scratch: Path) -> st
     share = limit.share(scaling.runs - run, load_s, counts=run == 0 and not generates)
     begun, before = time.monotonic(), _of_others()
     result = (generation.measure_run if generates else measure_run)(scaling, run, share, scratch)
-    beside = (_of_others() - before) / (time.monotonic() - begun)
-    return result._replace(facts=result.facts | {"beside": round(max(0.0, beside), 2)})
+    beside = (_of_others() - before) / (time.monotonic() - begun) / (psutil.cpu_count() or 1)
+    return result._replace(facts=result.facts | {"beside": round(max(0.0, beside), 3)})
 
 
 def _of_others() -> float:
@@ -167,9 +175,9 @@ def load(scaling: Scaling) -> None:
             call()
 
 
-def prepare(scaling: Scaling) -> None:
+def prepare(scaling: Scaling, limit: Limit) -> None:
     """Refuse what cannot be allocated here, before anything tries to; mend processors that cannot
-    do what they announce, in half types."""
+    do what they announce, in half types; compile, if that was not done yet."""
     if scaling.dtype not in EXACT:
         halves.mend()
     free = measure.free_bytes(measure.pick_device(scaling.device))
@@ -181,6 +189,7 @@ def prepare(scaling: Scaling) -> None:
                 f"{4 * values / 1e9:,.3g} GB for its inputs and a state; {free / 1e9:.3g} GB are "
                 "free. Choose shorter lengths, or fewer or smaller heads."
             )
+    limit.run(load, scaling)
 
 
 def check_contenders(scaling: Scaling) -> None:
@@ -207,11 +216,16 @@ def others(root: Path) -> list[Evidence]:
     for one in store.read_folder(root / OWN / "crossover"):
         numbers = {name: value for name, value in one.unit.numbers.items() if name != "run"}
         found.setdefault(json.dumps(numbers, sort_keys=True), []).append(one)
-    return [_evidence(runs) for runs in found.values()]
+    return [one for one in map(_evidence, found.values()) if not is_busy(one.facts)]
 
 
 def _evidence(runs: list[store.Kept]) -> Evidence:
-    """With the most cores that were in use beside a run."""
     found = evidence(runs)
-    beside = max(one.facts.get("beside", 0.0) for one in runs)
+    beside = median(one.facts.get("beside", 0.0) for one in runs)
     return found._replace(facts=found.facts | {"beside": beside})
+
+
+def is_busy(facts: dict[str, Any]) -> bool:
+    """Whether other programs had so much of the cores that nearly equal times tell nothing: cores
+    that share a cache or arithmetic slow one contender more than another, in CPU time, too."""
+    return facts.get("beside", 0.0) > MOST_BESIDE and facts["machine"]["device"] == "cpu"

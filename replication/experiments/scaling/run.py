@@ -4,6 +4,7 @@ What differs from process to process and from hour to hour is part of every inte
 the unit, on disk and in the estimates. A machine that stays too busy leaves no unit behind.
 """
 
+import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -127,12 +128,13 @@ def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | No
     return evidence([store.load(unit, folder) for unit in there or every])
 
 
-def in_own_process(what: str, call: Callable, *arguments: Any, seconds: float | None = None) -> Any:
-    """The call's result; a TimeoutError, and the end of the process, after so many seconds."""
+def in_own_process(what: str, call: Callable, *arguments: Any, end: float | None = None) -> Any:
+    """The call's result; a TimeoutError, and the end of the process, at the moment ``end``."""
     try:
         with measure.processes(1) as pool:
-            return pool.submit(call, *arguments).result(seconds)
-    except BrokenProcessPool:
+            future = pool.submit(call, *arguments)  # returns when a process is there
+            return future.result(None if end is None else max(0.0, end - time.time()))
+    except (BrokenProcessPool, EOFError, ConnectionError):
         raise StoreError(
             f"The system killed the process of {what}, most likely for want of memory. Choose "
             "shorter lengths or smaller batches; what is done is kept."

@@ -88,7 +88,7 @@ CHOICES = {
         **because(SPEED, d_model=64, n_layers=2, steps=300, seeds=(0,), cases=((200, 0),),
                   longest=400, batch_size=4, eval_every=60, eval_batches=5, tested=20,
                   lsh_rounds=1),
-        **because("a small one, too", lstm_layers=2, lstm_size=64),
+        **because("small, as the transformers of this profile are", lstm_layers=2, lstm_size=64),
         **because("none, for few updates", hide_mels=0, hide_frames=0, dropout=0.0),
     },
     "smoke": {

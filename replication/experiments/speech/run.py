@@ -40,7 +40,7 @@ from replication.store import Kept, Result, StoreError, Unit
 
 EXAMPLE, LIKELY = 3, 0.004
 """The utterance of the test part that rows of synthetic speech keep, and how likely a class is at
-least that they keep of it: less than one of 250, so that the most likely is always there."""
+least that they keep of it. With fewer than 250 classes the most likely is always kept."""
 
 
 def check(
@@ -143,7 +143,7 @@ def counted(run: Run, model: nn.Module) -> Result:
 def _example(task: SpeechTask, model: nn.Module) -> dict[str, Any]:
     one = task.parts["test"][EXAMPLE % len(task.parts["test"])]
     found = task.posteriors(model, one).exp()
-    likely = [[t, i, round(float(found[t, i]), 3)] for t, i in (found > LIKELY).nonzero().tolist()]
+    likely = [[t, i, round(float(found[t, i]), 5)] for t, i in (found > LIKELY).nonzero().tolist()]
     return {"id": one.id, "said": list(one.phonemes), "symbols": list(task.symbols),
             "frames": len(found), "likely": likely}  # fmt: skip
 
@@ -311,8 +311,9 @@ def listen(runs: Iterable[Unit], which: int, folder: Path | None = None) -> Hear
                  for u in there}  # fmt: skip
         return Heard(one.id, list(one.phonemes), list(task.symbols), found, run)
     units = [unit for unit in errors_of(runs, folder) if store.exists(unit, folder)]
-    kept = {run_of(u).model: store.load(u, folder).facts["example"] for u in units}
-    if which != EXAMPLE or not all(kept.values()) or not kept:
+    kept = {run_of(u).model: store.load(u, folder).facts.get("example") for u in units}
+    kept = {model: one for model, one in kept.items() if one}
+    if which != EXAMPLE or not kept:
         return None
     first, run = next(iter(kept.values())), run_of(units[0])
     found = {model: _dense(one) for model, one in kept.items()}
