@@ -125,6 +125,16 @@ def test_beside_other_programs_it_is_not_said_where_nearly_equal_ones_cross():
     assert answer(asked(60.0), Evidence(rows, little))["withheld"] == []
 
 
+def test_who_has_too_few_repeats_is_named_and_without_fused_softmax_there_is_no_answer():
+    rows = rows_of(300, 100, 50)
+    textbook = answered(rows[(rows.contender != "softmax-textbook") | (rows.N < 20)])
+    assert (
+        "too few repeats to tell from where on it is faster than textbook" in textbook["paragraph"]
+    )
+    with pytest.raises(TooBusyError, match="No answer: .*the time ended before the lengths"):
+        answered(rows[(rows.contender != "softmax") | (rows.N < 20)])
+
+
 def test_json_has_no_infinity():
     found = answered(rows_of(1e6, 100, 50))
     first, second, *_ = json.loads(json.dumps(found, allow_nan=False))["crossovers"]

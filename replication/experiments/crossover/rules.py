@@ -82,7 +82,8 @@ def _check(scaling: Scaling, found: list[Measured], evidence: Evidence) -> None:
     enough = any if is_usual(scaling) else all
     if own and enough(_is_unsure(x, evidence) for x in own):
         raise TooBusyError(f"No answer: {_beside(evidence)}. Close them, or ask again later.")
-    if not own or enough(_is_cut(x, evidence) or _is_unsure(x, evidence) for x in own):
+    lacking = is_usual(scaling) and RIVALS[0] not in {x.opponent for x in own}
+    if lacking or not own or enough(_is_cut(x, evidence) or _is_unsure(x, evidence) for x in own):
         machine = evidence.facts["machine"]
         raise TooBusyError(
             f"No answer: {disturbed(evidence.rows)}, and the time ended before the lengths that "
@@ -145,7 +146,10 @@ def _main(crossovers: list[Measured], evidence: Evidence, withheld: list[Measure
     first, *others = (crossover.sentence(labels) for crossover in ours)
     found = ". It ".join([first, *(text.removeprefix(labels["linear"] + " ") for text in others)])
     fused = [x for x in ours if (x.opponent, x.quantity) == (RIVALS[0], "time_ms")]
-    said = [*map(_advice, fused), _by_authors(crossovers, evidence, withheld)]
+    told = {x.opponent for x in ours if x.quantity == "time_ms"}
+    few = [f"There were too few repeats to tell from where on it is faster than {labels[rival]}."
+           for rival in RIVALS if rival not in told]  # fmt: skip
+    said = [*few, *map(_advice, fused), _by_authors(crossovers, evidence, withheld)]
     return " ".join([f"{found}.", *filter(None, said)])
 
 
