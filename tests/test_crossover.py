@@ -131,7 +131,7 @@ def test_who_has_too_few_repeats_is_named_and_without_fused_softmax_there_is_no_
     assert (
         "too few repeats to tell from where on it is faster than textbook" in textbook["paragraph"]
     )
-    with pytest.raises(TooBusyError, match="No answer: .*the time ended before the lengths"):
+    with pytest.raises(TooBusyError, match=r"No answer: .*the time ended before the lengths"):
         answered(rows[(rows.contender != "softmax") | (rows.N < 20)])
 
 

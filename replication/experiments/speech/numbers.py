@@ -78,7 +78,7 @@ CHOICES = {
     "reference": {
         **_SMALL, **because(HEADS, n_heads=4), **because("four times d_model", d_ff=512),
         **because(FAST, lr=1e-3, lstm_lr=2e-3),
-        **because(SPEED, d_model=128, n_layers=4, steps=2400, longest=1500),
+        **because(SPEED, d_model=128, n_layers=4, steps=2000, longest=1500),
         **because("about as many weights as the transformer has", lstm_size=112),
         **because("two evaluations, as fewer are made", plateau=2),
     },
