@@ -142,10 +142,11 @@ def ask(options: Namespace) -> int:
     import pandas as pd
 
     from replication.experiments.crossover.rules import costs
-    from replication.experiments.crossover.run import Limit, measure_until, prepare
+    from replication.experiments.crossover.run import Limit, load, measure_until, prepare
 
+    prepare(scaling)
     limit = Limit.of_command(options)
-    prepare(scaling, limit)
+    limit.run(load, scaling)  # compiled, if that was not done yet
     found = costs(scaling, limit.run(measure_until, scaling, 0, limit, Path()))
     if options.json:
         print(json.dumps(found, indent=2, allow_nan=False))

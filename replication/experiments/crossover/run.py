@@ -132,10 +132,11 @@ def ask_now(
 ) -> dict:
     """All runs anew, in the time that they have together, and the answer; the last good ones stay
     until there is one."""
-    prepare(scaling, limit)
+    prepare(scaling)
     check_contenders(scaling)
     every = units_of(scaling)
     with TemporaryDirectory(prefix=".asking-", dir=store.writable(folder)) as aside:
+        limit.run(load, scaling)  # compiled, if that was not done yet
         for i, unit in enumerate(every):
             timed = replace(unit, run=partial(measure_until, scaling, i, limit))
             limit.run(store.make, timed, Path(aside))
@@ -175,9 +176,9 @@ def load(scaling: Scaling) -> None:
             call()
 
 
-def prepare(scaling: Scaling, limit: Limit) -> None:
+def prepare(scaling: Scaling) -> None:
     """Refuse what cannot be allocated here, before anything tries to; mend processors that cannot
-    do what they announce, in half types; compile, if that was not done yet."""
+    do what they announce, in half types."""
     if scaling.dtype not in EXACT:
         halves.mend()
     free = measure.free_bytes(measure.pick_device(scaling.device))
@@ -189,7 +190,6 @@ def prepare(scaling: Scaling, limit: Limit) -> None:
                 f"{4 * values / 1e9:,.3g} GB for its inputs and a state; {free / 1e9:.3g} GB are "
                 "free. Choose shorter lengths, or fewer or smaller heads."
             )
-    limit.run(load, scaling)
 
 
 def check_contenders(scaling: Scaling) -> None:
