@@ -23,8 +23,8 @@ QUESTION = MappingProxyType({
 })  # fmt: skip
 """What is measured, where nobody says otherwise."""
 RUNS = 5
-"""Of a question that is asked in a minute. What differs between runs is most of an interval, and of
-five, each shorter, it is half as wide as of three."""
+"""Of a question that is asked in a minute. What differs between runs is most of an interval; if
+five shorter ones differ as three do, Student's is half as wide."""
 GENERATION = "generation"
 """The mode in which tokens are written one by one."""
 EXACT = ("float32", "float64")

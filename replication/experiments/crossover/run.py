@@ -38,8 +38,6 @@ COUNTING = 0.75
 """Of the time of a process that counts bytes as well, for the rounds."""
 LEAST_S = 1.0
 """Of rounds: with less there is nothing to be learned."""
-
-
 MOST_BESIDE = 0.15
 """The share of all cores that other programs may use while it is told where two cross."""
 
