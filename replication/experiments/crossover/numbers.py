@@ -31,7 +31,7 @@ EXACT = ("float32", "float64")
 """A state adds up, and half types lose what is small."""
 REPEATS = {
     "smoke": (doubling(1, 6), 1, 10.0),
-    "quick": (doubling(1, 10), 3, 9.0),
+    "quick": (doubling(1, 10), 3, 7.0),
     "reference": (doubling(1, 10), 6, 30.0),
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
