@@ -44,14 +44,15 @@ NEIGHBOURS = {
     "crossover": {"scaling"},
     "scaling": {"copy_task"},
     "head_size": {"copy_task"},
+    "published_width": {"copy_task"},
     "decoding": {"scaling"},
     "implementations": {"decoding"},
     "earlier": {"copy_task", "crossover"},
 }
 """Experiments that build on others: the crossover repeats the benchmark's question, the benchmark
-times the steps of the copy task's models, whose heads are also tried in other sizes, one token is
-timed in runs like the benchmark's, the kernels are benched with a decoding step, and the earlier
-replication copied words and extrapolated a crossover."""
+times the steps of the copy task's models, whose heads and width are also tried in other sizes, one
+token is timed in runs like the benchmark's, the kernels are benched with a decoding step, and the
+earlier replication copied words and extrapolated a crossover."""
 SETTINGS = {"earlier"}
 """Names of experiments that a setting of the copy task has as well: as words they name that."""
 PROGRAM = {"__main__", "__init__"}

@@ -9,7 +9,8 @@ HERE = "replication.experiments.head_size"
 
 def check(*, profile: str = "quick", **given: Any) -> Any:
     """The studies by head size, of those parameters of the notebook that they share with it."""
-    from replication.experiments.head_size.run import SHARED, studies
+    from replication.experiments.copy_task.variants import SHARED
+    from replication.experiments.head_size.run import studies
 
     return studies(profile, **{name: given.get(name) for name in SHARED})
 

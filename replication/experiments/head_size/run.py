@@ -1,7 +1,6 @@
 """What is run: models of the copy task, a unit each, with heads of several sizes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pandas as pd
 
 from replication.experiments import training
 from replication.experiments.copy_task import run as copying
+from replication.experiments.copy_task import variants
 from replication.experiments.copy_task.studies import STUDIES, Run, Study, resolve
 from replication.experiments.head_size.numbers import (
     CONTROL,
@@ -21,9 +21,7 @@ from replication.experiments.head_size.numbers import (
 from replication.experiments.studies import run_of
 from replication.store import Kept, Unit
 
-NAME = "head_size"
-SHARED = ("steps", "batch_size", "lr", "seeds", "device")
-"""What the notebook may choose for the copy task and for these runs alike."""
+NAME, TITLE = "head_size", "head sizes"
 
 
 def studies(profile: str, **given: Any) -> dict[int, Study]:
@@ -38,12 +36,7 @@ def studies(profile: str, **given: Any) -> dict[int, Study]:
 
 
 def units_of(studies: Mapping[int, Study]) -> list[Unit]:
-    """One a run."""
-    return [
-        replace(unit, experiment=NAME, name=unit.name.replace(SETTING, f"heads-of-{D}"))
-        for D, study in studies.items()
-        for unit in copying.units_of([study])
-    ]
+    return variants.units_of(NAME, {f"heads-of-{D}": study for D, study in studies.items()})
 
 
 def units(profile: str) -> list[Unit]:
@@ -54,29 +47,18 @@ def units(profile: str) -> list[Unit]:
 def ensure(
     studies: Mapping[int, Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
 ) -> list[Kept]:
-    """All runs, as saved or trained now; if only saved ones may be used, those that there are."""
-    if rows == "saved":
-        return training.saved(units_of(studies), folder)[0]
-    return training.ensure(units_of(studies), folder=folder, rows=rows, workers=workers,
-                           what="head sizes")  # fmt: skip
+    return variants.ensure(units_of(studies), folder, rows, workers, TITLE)
 
 
 def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
-    """A row a run: how it ended (``copy_task.rules.summarise``), the features of its heads, the
-    symbols of its words, and its floating-point operations, 6 a parameter and token."""
-    from replication.experiments.copy_task.rules import summarise
-
+    """A row a run: how it ended, the features of its heads, and the symbols of its words."""
     rows = []
     for one in kept:
         run = run_of(Run, one.unit.numbers)
-        ended = summarise(*training.curves({run: one}, copying.WHICH, copying.EVALUATION))
-        flops = 6.0 * one.facts["parameters"] * run.steps * run.batch_size * run.length
         which = {"features": run.d_model // run.n_heads, "symbols": copying.task_of(run).most}
-        rows.append(ended.assign(**which, flops=flops))
+        rows.append(variants.ended(one).assign(**which))
     return pd.concat(rows, ignore_index=True)
 
 
 def costs(evidence: pd.DataFrame) -> list[dict]:
-    part = f"head sizes ({len(evidence)} runs)"
-    flops, seconds = float(evidence.flops.sum()), float(evidence.seconds.sum())
-    return [{"Part": part, "Flops": flops, "Measured": seconds}]
+    return variants.costs(TITLE, evidence)

@@ -1,0 +1,22 @@
+"""Every number of the runs at the published width; all others are those of the copy task.
+
+Profile reference trains the copy task of setting paper with half the published width, hence half
+its heads. These runs have the published ones, in the batches of the others, so that nothing but the
+size of the model differs. One seed of each tells what to expect, and decides nothing.
+"""
+
+from typing import Any
+
+SETTING = "paper"
+COMPARED = ("softmax", "linear")
+CHANGES: dict[str, dict[str, Any]] = {
+    "smoke": {"d_model": 64, "n_heads": 8, "d_ff": 128, "seeds": (0,)},
+    "quick": {},
+    "reference": {
+        "d_model": 256, "n_heads": 8, "d_ff": 1024, "lengths": (128,), "seeds": (0,), "steps": 3500,
+    },
+    "paper": {},
+}  # fmt: skip
+"""Width, heads and feed-forward layers of the paper and of its authors' code, and 3500 of 10,000
+updates: the rate falls after 3000, and all 10,000 would take two hours of a core each. Profile
+smoke tries it; quick has no time for it; profile paper has these sizes anyway."""

@@ -1,0 +1,74 @@
+"""What is run: models of the copy task of the published width, a unit each."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from replication.experiments import training
+from replication.experiments.copy_task import run as copying
+from replication.experiments.copy_task import variants
+from replication.experiments.copy_task.numbers import LAST
+from replication.experiments.copy_task.studies import Run, Study, resolve
+from replication.experiments.published_width.numbers import CHANGES, COMPARED, SETTING
+from replication.store import Kept, Unit
+
+NAME, TITLE = "published_width", "published width"
+
+
+def studies(profile: str, **given: Any) -> dict[str, Study]:
+    """The one study, by its name; none where a profile has no such runs."""
+    if not (own := CHANGES[profile]):
+        return {}
+    own = own | {name: value for name, value in given.items() if value is not None}
+    return {f"width-{own['d_model']}": resolve(SETTING, profile, attentions=COMPARED, **own)}
+
+
+def units_of(studies: Mapping[str, Study]) -> list[Unit]:
+    return variants.units_of(NAME, studies)
+
+
+def units(profile: str) -> list[Unit]:
+    """Of a profile as it stands."""
+    return training.of_this_machine(lambda device: units_of(studies(profile, device=device)))
+
+
+def ensure(
+    studies: Mapping[str, Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
+) -> list[Kept]:
+    return variants.ensure(units_of(studies), folder, rows, workers, TITLE)
+
+
+class Wide(NamedTuple):
+    """Runs of the published width: how each ended, and all evaluations."""
+
+    run: Run
+    """The numbers of the first; mechanism and seed apart, of all."""
+    ends: pd.DataFrame
+    evaluations: pd.DataFrame
+
+
+def evidence(kept: Iterable[Kept]) -> Wide:
+    kept = list(kept)
+    runs = training.by_run(Run, kept)[SETTING]
+    _, evaluations, _ = training.curves(runs, copying.WHICH, copying.EVALUATION)
+    return Wide(next(iter(runs)), pd.concat(map(variants.ended, kept)), evaluations)
+
+
+def costs(evidence: Wide) -> list[dict]:
+    return variants.costs(TITLE, evidence.ends)
+
+
+def beside(wide: Wide, narrow: pd.DataFrame) -> pd.DataFrame:
+    """A row a width and mechanism, of the seeds that both have: means of all evaluations in the
+    last tenth of the updates of the wide one, which the narrow one may exceed."""
+    last, length = wide.evaluations.step.max(), wide.run.length
+    parts = {"wide": wide.evaluations, "narrow": narrow[narrow.length == length]}
+    late = {name: rows[((1 - LAST) * last < rows.step) & (rows.step <= last)]
+            for name, rows in parts.items()}  # fmt: skip
+    rows = pd.concat(late, names=["model"]).reset_index("model").set_index(["attention", "seed"])
+    both = rows.groupby(level=[0, 1]).model.nunique() == len(parts)
+    rows = rows[both.reindex(rows.index).to_numpy()].reset_index()
+    columns = ["eval_loss", "token_accuracy", "exact_match"]
+    return rows.groupby(["model", "attention"])[columns].mean()
