@@ -1,5 +1,6 @@
 # The notebooks in a container, of the versions in constraints.txt:
-#   docker build -t replication . && docker run --rm -p 127.0.0.1:8888:8888 replication
+#   docker build -t replication . && docker run --rm -p 127.0.0.1:8888:8888 \
+#       -v replication-results:/replication/results replication
 FROM python:3.11-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends make git \
     && rm -rf /var/lib/apt/lists/*

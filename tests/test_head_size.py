@@ -48,7 +48,8 @@ def test_words_must_be_lost_at_every_size_at_which_they_are_longer():
     found = claims.judge_with("head_size", rows)["X2"]
     assert found.outcome == PARTLY
     assert found.evidence.endswith(
-        "Of 2 sizes at which words are longer 1 certainly lose by 10%: D = 8 and 30 symbols."
+        "Words are longer than heads have features at 2 sizes; 10% fewer of them are certainly "
+        "copied at 1: D = 8 and 30 symbols."
     )
 
 

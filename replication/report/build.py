@@ -53,12 +53,15 @@ def answer() -> str:
     since = [[found["crossovers"].get(f"{kernel}-{rival}", "not measured") for kernel in KERNELS]
              for rival in RIVALS]  # fmt: skip
     lines = [
-        "**From which length on?** On the reference machine, training one causal layer of 8 heads "
-        "of 64 features, linear attention is faster", "",
+        "**From which length on?** On one thread of the reference machine (a processor, no GPU; "
+        "float32), training one causal layer of 8 heads of 64 features, linear attention is "
+        "faster", "",
         f"| than | {' | '.join(KERNELS.values())} |", "|-|-|-|",
         *(f"| {name} | {' | '.join(words)} |"
           for name, words in zip(RIVALS.values(), since, strict=True)), "",
-        "`replication crossover` answers for your machine in a minute.", "",
+        "`replication crossover` answers for your machine in a minute. Speed is one half of the "
+        "question; whether the model still learns is the other: see C1, X2 and *What a user "
+        "should do* in [the report](paper/report.pdf).", "",
         "| | claim | made by | reference run |", "|-|-|-|-|",
     ]  # fmt: skip
     seen = []

@@ -55,8 +55,8 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
         f"symbols as a head has features, and {_percent(spread['longer'])} of longer ones: "
         f"{_percent(spread['difference'], 'points')} fewer. Softmax with heads of "
         f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds. {seen} "
-        f"Of {len(sizes)} sizes at which words are longer {len(where)} certainly lose by {lost:.0%}"
-        f"{': ' * bool(where)}{'; '.join(where)}."
+        f"Words are longer than heads have features at {len(sizes)} sizes; {lost:.0%} fewer of "
+        f"them are certainly copied at {len(where)}{': ' * bool(where)}{'; '.join(where)}."
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip

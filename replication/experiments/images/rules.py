@@ -167,7 +167,17 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
         ends = [f"{signed(100 * share, 1)} %" for share in (pair.mean, pair.low, pair.high)]
         text += "; linear is {} from softmax (90 % interval {} to {}, ".format(*ends)
         text += f"margin {margin:.0%})"
+    text += "".join(_beside_lsh(finished, name) for name in opponents)
     return Verdict(by_answers(list(answers.values())), text + ".", values)
+
+
+def _beside_lsh(runs: pd.DataFrame, name: str) -> str:
+    """What is seen of one kind of LSH, after a semicolon."""
+    values = differences(runs, name)
+    if len(values) < 2:
+        return f"; {WORDS[name]} was not compared"
+    ends = [signed(x, 3) for x in (values.mean(), *mean_interval(values, ALPHA))]
+    return f"; linear minus {WORDS[name]} is {{}} bits (95 % interval {{}} to {{}})".format(*ends)
 
 
 def is_reduced(study: Any) -> bool:
@@ -254,13 +264,14 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     if side < SIDES[dataset]:
         answer = answer or None
     mean, ends = float(values.mean()), ""
+    levels = ", ".join(f"{WORDS[name]} is at {bits:.2f}" for name, bits in _bits(times).items())
     if len(values) > 1:
         low, high = mean_interval(values, ALPHA)
         ends = f" (95 % interval {signed(low, 3)} to {signed(high, 3)})"
     text = (
         f"{side} x {side}, {'reduced model' if is_reduced(trained.study) else 'published size'}, "
         f"after {times.seconds.mean():,.0f} s of updates: linear minus {opponent} is "
-        f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds."
+        f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds; on average {levels}."
     )
     found = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
     return Verdict(by_answers([answer]), text, found)
