@@ -52,6 +52,17 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
     return head | {"answer": True if low > 0 else False if high < 0 else None, "said": text}
 
 
+def on_synthetic(evidence: Evidence) -> list[str]:
+    """Error rates on synthetic speech, which decides nothing: a text a size that was trained."""
+    found = evidence.runs[evidence.runs.setting != "czech"].dropna(subset="test_error")
+    said = []
+    for (utterances, words), runs in found.groupby(["utterances", "words"]):
+        rates = runs.groupby("model", sort=False).test_error.mean()
+        each = ", ".join(f"{WORDS[model]} {100 * rate:.0f} %" for model, rate in rates.items())
+        said.append(f"{utterances} utterances of {words} words: {each}")
+    return said
+
+
 # C12: who is fastest ------------------------------------------------------------------------------
 
 
