@@ -21,16 +21,17 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode, bmm_flop, sdpa_flop_count
 
+KEEP_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(16 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(KEEP_BYTES),
     "MALLOC_TOP_PAD_": str(256 << 20),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """glibc's settings that keep freed memory, in pages of 2 MB. Without them every large tensor is
 given back to the system and faulted in again, 4 kB at a time, and the clock measures page faults
-instead of arithmetic. What exceeds 16 GB is given back all the same: kept for good, its fragments
-would fill the machine."""
+instead of arithmetic. Beyond three quarters of the machine's memory it is given back all the same:
+fragments of a heap that only grows would fill the machine."""
 
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """A thread that is done sleeps at the barrier. By default libgomp spins there, on the core for
