@@ -21,10 +21,14 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode, bmm_flop, sdpa_flop_count
 
-KEEP_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(KEEP_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(memory_bytes() // 4 * 3),
     "MALLOC_TOP_PAD_": str(256 << 20),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
@@ -211,10 +215,6 @@ def machine(device: torch.device | None = None) -> dict:
         "device": torch.cuda.get_device_name(device) if on_cuda else "cpu",
         **({"cuda": torch.version.cuda} if on_cuda else {}),
     }  # fmt: skip
-
-
-def memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def free_bytes(device: torch.device) -> int:
