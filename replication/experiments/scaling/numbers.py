@@ -93,11 +93,11 @@ PROFILES_OWN = {
     },
     "quick": for_time(
         contenders=("linear", "authors", "softmax", "softmax-textbook", "lsh-4"),
-        lengths=doubling(9, 12), rivals_until=2**11, heads=4, model_tokens=64, repeats=3,
+        lengths=doubling(9, 12), rivals_until=2**11, model_tokens=64, repeats=3,
     ) | {
         "model_lengths": Choice((64, 256), "below and above where the models may cross"),
         "thread_lengths": Choice((512, 1024), "two are enough to compare with one thread"),
-        "seconds": Choice(30.0, "a quiet machine needs about 20 of them"),
+        "seconds": Choice(36.0, "a quiet machine needs about 30 of them"),
     },
     "reference": for_time(contenders=tuple(c for c in CONTENDERS if c != "lsh-8")) | {
         "tokens": Choice(2**11, "four sequences of 512, so that what any call costs weighs 3 %"),
