@@ -125,7 +125,7 @@ def clockwork(monkeypatch):
     def told(call, loops, sentinel, kind):
         time_ms, bad = call() or (1.0, False)
         waited = {"wall_ms": 3 * time_ms if bad else time_ms, "wait_ms": 2 * time_ms if bad else 0}
-        return {"time_ms": time_ms, **waited, "disturbed": bad}
+        return {"time_ms": time_ms, **waited, "faults": 0.0, "disturbed": bad}
 
     monkeypatch.setattr(rounds, "repeat", told)
     monkeypatch.setattr(rounds.time, "sleep", lambda seconds: None)
@@ -196,6 +196,21 @@ def test_of_lengths_that_do_not_fit_the_longest_are_left_out_and_two_stay(clockw
     assert {("a", 800)} <= set(found.skipped)
     assert not {("a", 10), ("a", 20)} & set(found.skipped)
     assert all(why.startswith("time: ") for why in found.skipped.values())
+
+
+def test_time_is_planned_by_calls_that_find_their_memory_there(clockwork, monkeypatch):
+    seen = []
+
+    def told(call, *_):
+        seen.append(call)
+        faulted = seen.count(call) == 1
+        time_ms = 5000.0 if faulted else 100.0
+        return {"time_ms": time_ms, "wall_ms": time_ms, "wait_ms": 0.0,
+                "faults": 1000.0 * faulted, "disturbed": False}  # fmt: skip
+
+    monkeypatch.setattr(rounds, "repeat", told)
+    calls = {("a", N): lambda N=N: None for N in (10, 20, 40)}
+    assert not rounds_of(calls, budget_s=20.0, repeats=3).skipped
 
 
 def test_what_does_not_fit_into_memory_is_left_out_with_a_reason(clockwork):

@@ -67,7 +67,8 @@ def test_its_notebook_shows_its_figure_and_its_verdict(project):
     assert "supported" in shown[-1]["data"]["text/plain"]
 
 
-def test_doctor_counts_its_units_and_its_minutes(project):
+def test_doctor_counts_its_units_and_its_minutes(project, monkeypatch):
+    monkeypatch.setenv("REPLICATION_KERNEL", "pytorch")  # a new project would compile the other
     found = json.loads(call(project, "doctor", "--json"))
     assert found["units"]["smoke"] == {"rounding": {"current": 2}}
     assert found["units"]["paper"] == {"rounding": {"missing": 2}}

@@ -70,6 +70,7 @@ def test_two_files_make_a_mechanism(project):
     program = project / "program.py"
     program.write_text(f"if __name__ == '__main__':\n{indented(PROGRAM)}")
     env = os.environ | {"PYTHONPATH": str(project), "OMP_NUM_THREADS": "1"}
+    env["REPLICATION_KERNEL"] = "pytorch"  # compiling the other one is not what is tried
     command = [sys.executable, str(program)]
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
