@@ -24,7 +24,8 @@ def curves(wide: Wide, narrow: pd.DataFrame, narrow_width: int) -> Figure:
                 axes.plot(one.step, one.eval_loss, label=label,
                           **{"color": look_of(name).colour} | look)  # fmt: skip
                 label = None
-        axes.axvline(wide.run.lr_drop_after, color="0.6", lw=1, zorder=0)
+        if wide.run.lr_drop_after < wide.evaluations.step.max():
+            axes.axvline(wide.run.lr_drop_after, color="0.6", lw=1, zorder=0)
         axes.set(title=look_of(name).words, xlabel="updates", yscale="log")
         axes.legend(loc="upper right")
         log_ticks(axes.yaxis)
