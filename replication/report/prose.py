@@ -80,7 +80,7 @@ def small(count: int) -> str:
 def from_which(found: Any) -> str:
     """On which lengths a contender is cheaper by a Crossover, after "is faster than ..."."""
     if found.status == "below":
-        is_late = (found.high or 0) > found.shortest
+        is_late = round(found.high or 0) > found.shortest
         sure = f" (95 % interval up to {whole(found.high)})" if is_late else ""
         return f"at every length measured, from N = {whole(found.shortest)} on{sure}"
     if found.edge:
