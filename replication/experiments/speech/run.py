@@ -302,7 +302,8 @@ def listen(runs: Iterable[Unit], which: int, folder: Path | None = None) -> Hear
     """Utterance ``which`` of the test part, by every model whose weights are here; else as its rows
     keep it, of synthetic speech; None if neither is there."""
     runs = list(runs)
-    there = [unit for unit in runs if unit.scratch(folder).exists()]
+    done = [unit for unit in runs if store.exists(unit, folder)]
+    there = [unit for unit in done if unit.scratch(folder).exists()]
     if there:
         run = run_of(there[0])
         task = task_of(run)
