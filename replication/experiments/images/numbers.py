@@ -134,9 +134,9 @@ CHOICES = {
             **because(SETTLE, lr_drop_after=3000, lr_drop=0.1),
             **because("1600 test images", eval_batches=100, eval_every=375),
         },
-        ("mnist", 28): _MIDDLE | {
+        ("mnist", 28): _SMALL | {
             **because("as published: one epoch", steps=6000),
-            **because("as published", batch_size=10),
+            **because("as published", batch_size=10, lsh_chunk=29),
             **because(SETTLE, lr_drop_after=5000, lr_drop=0.1),
             **because(ONE, seeds=(0,)),
             **because("1000 test images", eval_batches=100, eval_every=500),
@@ -147,8 +147,8 @@ CHOICES = {
             **because("so that both are trained for about the same time", linear_pace=2.1),
             **because("400 test images", eval_batches=100, eval_every=100),
         },
-        ("cifar10", 32): _MIDDLE | {
-            **because(SPEED, steps=1000, batch_size=4, attentions=("linear",), linear_pace=1.0),
+        ("cifar10", 32): _SMALL | {
+            **because(SPEED, steps=3000, batch_size=4, attentions=("linear",), linear_pace=1.0),
             **because("one short run, to see the published length trained", seeds=(0,)),
             **because("200 test images", eval_batches=50, eval_every=250),
         },
