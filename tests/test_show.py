@@ -107,6 +107,19 @@ def test_a_figure_is_drawn_once_from_the_same_rows(tmp_path):
     assert draw_if_need_be(tmp_path, (3, 5))
 
 
+class Remembers(list):
+    """Values that are not the same once they have been looked at, as a fit's are."""
+
+    def __iter__(self):
+        self.looked_at = True
+        return super().__iter__()
+
+
+def test_what_drawing_leaves_in_the_rows_does_not_count(tmp_path):
+    assert draw_if_need_be(tmp_path, Remembers((3, 4)))
+    assert not draw_if_need_be(tmp_path, Remembers((3, 4)))
+
+
 @pytest.mark.parametrize("form", ["svg", "pdf", "png"])
 def test_a_figure_that_is_lost_or_changed_is_drawn_anew(tmp_path, form):
     draw_if_need_be(tmp_path)

@@ -66,7 +66,7 @@ def room(tmp_path, monkeypatch):
 
 def hash_now(*more):
     """Of ``train``, after all that was remembered is forgotten."""
-    for remembered in (code._texts, code._definitions, code._file):
+    for remembered in (code._texts, code._behind, code._definitions, code._file):
         remembered.cache_clear()
     return code.code_hash(importlib.import_module("toyroom.run").train, *more)
 

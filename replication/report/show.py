@@ -51,10 +51,10 @@ def figure(drawing: partial, id: str, caption: str, alt: str, folder: Path) -> N
     _check("figure", id, caption)
     if not alt.strip():
         raise ValueError(f"The figure {id} has no alternative text. Say in alt what one sees.")
-    notes = _notes(folder)
-    if id not in notes or notes[id]["key"] != _key(drawing, id, folder):
+    notes, given = _notes(folder), _given(drawing)
+    if id not in notes or notes[id]["key"] != _key(given, id, folder):
         width = _save(drawing(), id, folder)
-        notes[id] = {"key": _key(drawing, id, folder), "width_in": width}
+        notes[id] = {"key": _key(given, id, folder), "width_in": width}
         write_whole(folder / DRAWN, to_json(notes))
     where = folder.resolve()
     file = where.relative_to(ROOT) if where.is_relative_to(ROOT) else where
@@ -133,13 +133,16 @@ def _save(drawn: Figure, id: str, folder: Path) -> float:
     return float(drawn.get_size_inches()[0])
 
 
-def _key(drawing: partial, id: str, folder: Path) -> str:
-    """Of the code that draws, of what it draws and of the files that are there."""
+def _given(drawing: partial) -> bytes:
+    """The code that draws and what it draws; before it does, as a fit remembers what was asked."""
     code = code_hash(drawing.func, use_style) + mpl.__version__
-    given = pickle.dumps((drawing.args, drawing.keywords))
+    return code.encode() + pickle.dumps((drawing.args, drawing.keywords))
+
+
+def _key(given: bytes, id: str, folder: Path) -> str:
+    """Of what is given, and of the files that are there."""
     files = [folder / f"{id}.{form}" for form in UNDATED]
-    parts = [code.encode(), given, *(file.read_bytes() for file in files if file.exists())]
-    return digest(b"".join(parts))[:12]
+    return digest(b"".join([given, *(file.read_bytes() for file in files if file.exists())]))[:12]
 
 
 def _cell(value: object) -> str:

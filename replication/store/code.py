@@ -76,13 +76,20 @@ def _texts(entries: frozenset[Name]) -> tuple[str, ...]:
         if name in seen or not name.symbol:
             continue
         seen.add(name)
-        node = _definitions(name.module).get(name.symbol)
-        if isinstance(node, Name):
-            waiting.append(node)
-        elif node is not None:
-            found.append(f"{name.symbol} {ast.dump(node)}")
-            waiting.extend(_used(node, _definitions(name.module), name.module))
+        text, names = _behind(name)
+        found.extend(text)
+        waiting.extend(names)
     return tuple(sorted(found))
+
+
+@cache
+def _behind(name: Name) -> tuple[list[str], list[Name]]:
+    """The syntax tree of a definition, none of what is imported, and the names that it mentions."""
+    here = _definitions(name.module)
+    node = here.get(name.symbol)
+    if node is None or isinstance(node, Name):
+        return [], [node] if node else []
+    return [f"{name.symbol} {ast.dump(node)}"], list(_used(node, here, name.module))
 
 
 @cache

@@ -234,11 +234,12 @@ def costs(evidence: Evidence) -> list[dict]:
     forward and backward passes of P parameters over T tokens."""
     rows = []
     for setting, found in evidence.settings.items():
-        runs = {tuple(getattr(run, name) for name in WHICH): run for run in found.study.runs()}
+        kinds = {(run.attention, run.length): run for run in found.study.runs()}
         flops = 0.0
-        for run in map(runs.get, found.runs[WHICH].itertuples(index=False, name=None)):
+        for kind, seeds in found.runs.groupby(["attention", "length"]).size().items():
+            run = kinds[kind]
             parameters = sum(p.numel() for p in new_model(run).parameters())
-            flops += 6.0 * parameters * run.steps * run.batch_size * run.length
+            flops += 6.0 * parameters * seeds * run.steps * run.batch_size * run.length
         part = f"copy task, {setting} setting ({len(found.runs)} runs)"
         rows.append({"Part": part, "Flops": flops, "Measured": float(found.runs.seconds.sum())})
     return rows

@@ -42,8 +42,9 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
     runs = pd.DataFrame([_summary(one, errors) for one in trained], columns=[*WHICH, *SUMMARY])
     evaluations = training.frame(trained, [*WHICH, *EVALUATION], WHICH)[[*WHICH, *EVALUATION]]
     evaluations = evaluations.dropna(subset="error_rate").reset_index(drop=True)
+    heard = [(_which(one.unit).values(), one.facts["pairs"]) for one in counted]
     pairs = pd.DataFrame(
-        [(*_which(one.unit).values(), *pair) for one in counted for pair in one.facts["pairs"]],
+        [(*which, *pair) for which, found in heard for pair in found],
         columns=[*WHICH, "said", "heard", "count"],
     )
     facts = (kept[0].facts if kept else {}) | {"corpora": corpora}
