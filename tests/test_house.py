@@ -19,7 +19,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 MAX_LINES, MAX_TEST_LINES = 330, 420
 MAX_BYTES = 5 * 2**20
-MAX_ROOMS, MAX_FILES, MAX_PACKAGE = 15, 136, 19_381
+MAX_ROOMS, MAX_FILES, MAX_PACKAGE = 15, 136, 19_382
 """As large as the house is now. It may shrink; only what users can newly do may make it grow."""
 MAX_CELL = 15
 
@@ -161,6 +161,12 @@ def code_cells(path: Path) -> list[str]:
 def test_code_cells_of_the_report_are_short():
     cells = code_cells(ROOT / "paper" / "report.ipynb")
     assert [cell for cell in cells if cell.count("\n") >= MAX_CELL] == []
+
+
+def test_the_report_is_committed_without_outputs():
+    """Its PDF shows what it gives; outputs beside it would be of some earlier rows."""
+    cells = json.loads((ROOT / "paper" / "report.ipynb").read_text())["cells"]
+    assert [cell["id"] for cell in cells if cell.get("outputs")] == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)

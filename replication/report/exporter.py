@@ -1,6 +1,6 @@
 """nbconvert exporters: an executed notebook becomes a typeset PDF, a page, or LaTeX.
 
-    jupyter nbconvert --to replication_pdf paper/report.ipynb
+    jupyter nbconvert --execute --to replication_pdf paper/report.ipynb
 
 nbconvert imports this file whenever it looks for exporters, so it imports nothing slow.
 """

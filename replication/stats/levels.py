@@ -4,7 +4,8 @@ What other programs do to a repeat only adds to its time, so the middle of the r
 the cost plus the neighbours. A *level* is therefore the logarithm of a low quantile of the
 undisturbed repeats of a cell (contender, N) within a *unit*: one process, or where there are
 fewer than ``FEWEST_UNITS`` processes one stretch of rounds. Whatever is asked is computed in
-each unit from its levels; the answer is the mean over units with Student's interval.
+each unit from its levels; the answer is the mean over units with Student's interval. A ratio is
+a difference of levels, so that its mean is geometric.
 
 Rows are those of ``measure.rounds``: contender, N, run, round, time_ms, disturbed. Bytes are
 counted, not timed: one value a cell, without noise and so without an interval.

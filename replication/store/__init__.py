@@ -2,8 +2,8 @@
 the provenance that belongs to it.
 
 A unit is one trained run or one group of timings. ``ensure`` is the only way by which anything is
-measured, resumed, locked or found stale: rows that are there, whole and of the present code are
-loaded, all others are made. A resumed run asks only which units are missing.
+measured, resumed, locked or found stale (in a process of its own, ``make``): rows that are there,
+whole and of the present code are loaded, all others are made.
 """
 
 import json
