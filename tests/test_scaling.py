@@ -10,7 +10,7 @@ import torch
 
 from replication import measure, store
 from replication.experiments.copy_task import studies as copy_task
-from replication.experiments.scaling import EXPERIMENT, run, tables
+from replication.experiments.scaling import EXPERIMENT, rules, run
 from replication.experiments.scaling.contenders import (
     Group,
     code_of,
@@ -162,7 +162,7 @@ def test_a_process_of_its_own_has_the_allocator_s_settings_and_says_so(folder):
 
 def test_smoke_decides_nothing(folder):
     found = run.ensure(SMALL, folder, "saved")
-    verdict = tables.faster(found, "softmax", 8)
+    verdict = rules.faster(found, "softmax", 8)
     assert (verdict.outcome, verdict.evidence) == ("inconclusive on this hardware", run.SMOKE)
 
 

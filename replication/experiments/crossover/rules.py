@@ -12,8 +12,8 @@ from replication.experiments.crossover.numbers import is_generation, is_usual
 from replication.experiments.crossover.run import CONTENDER, RIVALS, cause, is_busy
 from replication.experiments.scaling.contenders import kinds, words
 from replication.experiments.scaling.numbers import Scaling
+from replication.experiments.scaling.rules import KERNELS, disturbed, left_out
 from replication.experiments.scaling.run import Evidence
-from replication.experiments.scaling.tables import KERNELS, disturbed, left_out
 from replication.measure.rounds import TooBusyError
 from replication.stats import NOUNS, Measured, ask, brief, location, measured_crossover, rounded
 from replication.stats.levels import typical

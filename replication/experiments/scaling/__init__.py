@@ -27,7 +27,7 @@ EXPERIMENT = Experiment(
     minutes={"smoke": 0.7, "quick": 1.7, "reference": 27.0},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),
-    rules={rule: later(f"{__name__}.tables:{rule}")
+    rules={rule: later(f"{__name__}.rules:{rule}")
            for rule in ("grows_linearly", "faster", "crosses_at")},
     costs=partial(costs, "scaling benchmark"),
     check=_check,

@@ -152,7 +152,7 @@ def _interval(axes: Axes, row, y: int) -> None:
 
 
 def steps(table: pd.DataFrame) -> Figure:
-    """The table of ``tables.steps``: milliseconds of a training step, a panel a model."""
+    """The table of ``rules.steps``: milliseconds of a training step, a panel a model."""
     figure = Figure(figsize=(WIDTH, 3.3))
     models, order = list(table.index.unique("subject")), list(attention.contenders())
     panels = figure.subplots(1, len(models), squeeze=False)[0]

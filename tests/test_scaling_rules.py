@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from replication.experiments.crossover.earlier import earlier_steps
-from replication.experiments.scaling import tables
+from replication.experiments.scaling import rules
 
 LENGTHS = (256, 512, 1024, 2048)
 
@@ -35,19 +35,19 @@ def number(found: pd.DataFrame, contender: str, quantity: str) -> pd.Series:
 
 def test_exponents_are_those_of_the_lengths_that_were_asked_for(table):
     table.loc[(table["contender"] == "linear") & (table["N"] == 256), "time_ms"] *= 100
-    linear = number(tables.exponents(table, 512), "linear", "time_ms")
+    linear = number(rules.exponents(table, 512), "linear", "time_ms")
     assert (linear["lengths"], linear["shortest"], linear["longest"]) == (3, 512, 2048)
     assert linear["value"] == pytest.approx(1)
 
 
 def test_too_few_lengths_have_no_exponent(table):
-    assert "softmax-textbook" not in set(tables.exponents(table, 512).contender)
-    found = number(tables.exponents(table, 1), "softmax-textbook", "time_ms")
+    assert "softmax-textbook" not in set(rules.exponents(table, 512).contender)
+    found = number(rules.exponents(table, 1), "softmax-textbook", "time_ms")
     assert found["value"] == pytest.approx(2)
 
 
 def test_ratios_are_taken_at_the_longest_length_of_both(table):
-    found = tables.longest_ratios(table)
+    found = rules.longest_ratios(table)
     softmax = number(found, "softmax-textbook", "time_ms")
     assert softmax["N"] == 1024
     assert softmax["value"] == pytest.approx(0.01 * 1024 / 2)
@@ -57,21 +57,21 @@ def test_ratios_are_taken_at_the_longest_length_of_both(table):
 
 
 def test_precise_is_what_is_known_to_a_tenth(table):
-    assert tables.precision(table).precise.agg(["sum", "size"]).tolist() == [7, 7]
+    assert rules.precision(table).precise.agg(["sum", "size"]).tolist() == [7, 7]
     wide = table.assign(time_ms=table.time_ms * np.where(table.contender == "authors",
                                                          1 + 0.3 * table.run, 1))  # fmt: skip
-    assert set(tables.precision(wide).query("~precise").contender) == {"authors"}
+    assert set(rules.precision(wide).query("~precise").contender) == {"authors"}
 
 
 def test_one_contender_has_no_ratio_and_so_none_that_is_not_precise(table):
-    alone = tables.precision(table[table.contender == "linear"])
+    alone = rules.precision(table[table.contender == "linear"])
     assert (len(alone), alone.precise.sum(), len(alone[~alone.precise])) == (0, 0, 0)
 
 
 def test_what_was_disturbed_is_told(table):
     table.loc[::2, "disturbed"] = True
-    assert tables.disturbed(table).startswith("51% of 99 repeats were disturbed and made again")
-    assert tables.disturbed(table).endswith("waited for its core 25% of the time")
+    assert rules.disturbed(table).startswith("51% of 99 repeats were disturbed and made again")
+    assert rules.disturbed(table).endswith("waited for its core 25% of the time")
 
 
 def test_a_step_has_the_batch_of_its_model_and_stands_beside_the_published_one():
@@ -79,11 +79,11 @@ def test_a_step_has_the_batch_of_its_model_and_stands_beside_the_published_one()
     ours = [*rows("linear", 0.5, 1, (8,), **step | {"batch": 8}),
             *rows("linear", 0.5, 1, (128,), **step | {"batch": 2}),
             *rows("softmax", 0.25, 1, (8,), **step | {"batch": 8})]  # fmt: skip
-    found = tables.steps(pd.DataFrame(ours), earlier_steps())
+    found = rules.steps(pd.DataFrame(ours), earlier_steps())
     assert found.loc[("earlier", 8), ("here", "linear")] == pytest.approx(0.5 * 8 * 8)
     assert found.loc[("earlier", 128), ("here", "linear")] == pytest.approx(0.5 * 128 * 8)
     assert found.loc[("earlier", 8), ("published", "linear")] == pytest.approx(1738 / 3)
-    over = tables.linear_over(found).loc["earlier"]
+    over = rules.linear_over(found).loc["earlier"]
     assert over.loc[8, ("here", "softmax")] == pytest.approx(2)
     assert over.loc[64, ("published", "softmax")] == pytest.approx(10071 / 416)
 
@@ -92,7 +92,7 @@ def test_what_was_left_out_says_for_want_of_what(table):
     out = pd.DataFrame(rows("softmax", 1, 1, (4096,), reason="memory: 9 GB needed",
                             status="skipped"))  # fmt: skip
     absent = pd.DataFrame(rows("lsh-4", 1, 1, (512,), reason="not built", status="skipped"))
-    found = tables.left_out(pd.concat([table, out, absent]))
+    found = rules.left_out(pd.concat([table, out, absent]))
     assert found.loc[("layer", "softmax", "memory"), "longest"] == 4096
     assert found.loc[("layer", "lsh-4", "not available"), "cells"] == 1
     assert len(found) == 2
