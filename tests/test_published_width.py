@@ -8,20 +8,23 @@ from replication.experiments import every
 from replication.experiments.copy_task.numbers import ORIGINS
 from replication.experiments.copy_task.studies import STUDIES
 from replication.experiments.published_width import figures, run
-from replication.experiments.published_width.numbers import CHANGES
+from replication.experiments.published_width.numbers import CHANGES, COMPARED, STEPS
 
 EXPERIMENT = every()["published_width"]
 
 
 def test_the_reference_run_has_the_published_sizes_and_the_others_numbers():
-    (study,) = run.studies("reference").values()
+    found = run.studies("reference")
+    assert list(found) == list(COMPARED)
     code = {name: ORIGINS["paper"][name].code for name in ("d_model", "n_heads", "d_ff")}
-    assert {name: getattr(study, name) for name in code} == code
-    others = set(study.changes()) - set(CHANGES["reference"])
-    assert others == {"attentions"}
     narrow = STUDIES["paper", "reference"]
-    assert (study.batch_size, study.lr) == (narrow.batch_size, narrow.lr)
-    assert study.d_model // study.n_heads == narrow.d_model // narrow.n_heads
+    for name, study in found.items():
+        assert {name: getattr(study, name) for name in code} == code
+        shorter = {"steps"} if name in STEPS["reference"] else set()
+        assert set(study.changes()) - set(CHANGES["reference"]) == {"attentions"} | shorter
+        assert (study.batch_size, study.lr) == (narrow.batch_size, narrow.lr)
+        assert study.d_model // study.n_heads == narrow.d_model // narrow.n_heads
+    assert found["linear"].steps == narrow.published_updates > found["softmax"].steps
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
@@ -41,11 +44,12 @@ def evaluations(losses: dict[tuple[str, int], float], last: int) -> pd.DataFrame
 
 
 def test_both_widths_are_compared_at_the_same_update_and_by_the_same_seeds():
-    (study,) = run.studies("smoke").values()
-    one = next(iter(study.runs()))
-    wide = evaluations({("linear", 0): 0.2, ("softmax", 0): 0.1}, 100)
+    one = next(iter(run.studies("smoke")["linear"].runs()))
+    wide = evaluations({("linear", 0): 0.2}, 100), evaluations({("softmax", 0): 0.1}, 50)
+    wide = pd.concat(wide)
     narrow = evaluations({("linear", 0): 0.4, ("linear", 1): 7.0, ("softmax", 0): 0.3}, 200)
     narrow.loc[narrow.step > 100, "eval_loss"] = 5.0
+    narrow.loc[(narrow.step > 50) & (narrow.attention == "softmax"), "eval_loss"] = 5.0
     elsewhere = narrow.assign(length=32, eval_loss=6.0)
     found = run.beside(run.Wide(one, pd.DataFrame(), wide), pd.concat([narrow, elsewhere]))
     assert found.eval_loss.to_dict() == pytest.approx({
@@ -71,7 +75,7 @@ def test_it_trains_and_its_rows_become_a_figure(tmp_path):
 
 
 def test_what_the_notebook_shares_with_it_is_checked():
-    (study,) = EXPERIMENT.check(profile="smoke", seeds=[3], lengths=[9], own_sequence="1").values()
-    assert study.seeds == (3,)
+    found = EXPERIMENT.check(profile="smoke", seeds=[3], lengths=[9], own_sequence="1")
+    assert {study.seeds for study in found.values()} == {(3,)}
     with pytest.raises(ValueError, match="steps"):
         EXPERIMENT.check(profile="smoke", steps=-1)

@@ -11,22 +11,26 @@ from replication.experiments.copy_task import run as copying
 from replication.experiments.copy_task import variants
 from replication.experiments.copy_task.numbers import LAST
 from replication.experiments.copy_task.studies import Run, Study, resolve
-from replication.experiments.published_width.numbers import CHANGES, COMPARED, SETTING
+from replication.experiments.published_width.numbers import CHANGES, COMPARED, SETTING, STEPS
 from replication.store import Kept, Unit
 
 NAME, TITLE = "published_width", "published width"
 
 
 def studies(profile: str, **given: Any) -> dict[str, Study]:
-    """The one study, by its name; none where a profile has no such runs."""
+    """By mechanism; none where a profile has no such runs."""
     if not (own := CHANGES[profile]):
         return {}
     own = own | {name: value for name, value in given.items() if value is not None}
-    return {f"width-{own['d_model']}": resolve(SETTING, profile, attentions=COMPARED, **own)}
+    steps = STEPS.get(profile, {})
+    return {name: resolve(SETTING, profile, attentions=name,
+                          **({"steps": steps[name]} if name in steps else {}) | own)
+            for name in COMPARED}  # fmt: skip
 
 
 def units_of(studies: Mapping[str, Study]) -> list[Unit]:
-    return variants.units_of(NAME, studies)
+    named = ({f"width-{study.d_model}": study} for study in studies.values())
+    return [unit for one in named for unit in variants.units_of(NAME, one)]
 
 
 def units(profile: str) -> list[Unit]:
@@ -44,7 +48,7 @@ class Wide(NamedTuple):
     """Runs of the published width: how each ended, and all evaluations."""
 
     run: Run
-    """The numbers of the first; mechanism and seed apart, of all."""
+    """The numbers of the first; mechanism, seed and updates apart, of all."""
     ends: pd.DataFrame
     evaluations: pd.DataFrame
 
@@ -63,11 +67,12 @@ def costs(evidence: Wide) -> list[dict]:
 def beside(wide: Wide, narrow: pd.DataFrame) -> pd.DataFrame:
     """A row a width and mechanism, of the seeds that both have: means of all evaluations in the
     last tenth of the updates of the wide one, which the narrow one may exceed."""
-    last, length = wide.evaluations.step.max(), wide.run.length
-    parts = {"wide": wide.evaluations, "narrow": narrow[narrow.length == length]}
-    late = {name: rows[((1 - LAST) * last < rows.step) & (rows.step <= last)]
-            for name, rows in parts.items()}  # fmt: skip
-    rows = pd.concat(late, names=["model"]).reset_index("model").set_index(["attention", "seed"])
+    ends = wide.evaluations.groupby("attention").step.max()
+    parts = {"wide": wide.evaluations, "narrow": narrow[narrow.length == wide.run.length]}
+    rows = pd.concat(parts, names=["model"]).reset_index("model")
+    last = rows.attention.map(ends)
+    rows = rows[((1 - LAST) * last < rows.step) & (rows.step <= last)]
+    rows = rows.set_index(["attention", "seed"])
     both = rows.groupby(level=[0, 1]).model.nunique() == len(parts)
     rows = rows[both.reindex(rows.index).to_numpy()].reset_index()
     columns = ["eval_loss", "token_accuracy", "exact_match"]
