@@ -3,8 +3,10 @@
 import os
 from collections.abc import Iterable
 from io import BytesIO
+from numbers import Integral
 
 import matplotlib as mpl
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -47,7 +49,7 @@ def log_ticks(axis: Axis, base: int = 10) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def powers_of_two(axes: Axes, values: Iterable[int]) -> None:
+def powers_of_two(axes: Axes, values: Iterable[Integral]) -> None:
     """A logarithmic axis of lengths, with these written out."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(values), [f"{value:,}" for value in values])
@@ -68,6 +70,12 @@ FORMS = {
 """What ``plot`` needs to draw softmax beside linear attention with two feature maps."""
 
 
+def grid(height: float, down: int = 1, across: int = 1, **options) -> tuple[Figure, np.ndarray]:
+    """A figure as wide as the text, and its panels, row by row."""
+    figure = Figure(figsize=(WIDTH, height))
+    return figure, figure.subplots(down, across, squeeze=False, **options)
+
+
 def legend(figure: Figure, panels: Iterable[Axes], columns: int = 4) -> None:
     """One legend for all panels, below; what several of them show stands once."""
     shown = {}
@@ -85,7 +93,7 @@ def in_lab() -> bool:
     return "JPY_SESSION_NAME" in os.environ
 
 
-def png(figure: Figure, **options) -> bytes:
-    """A figure as a widget shows it."""
-    figure.savefig(buffer := BytesIO(), format="png", **options)
+def saved(figure: Figure, form: str = "png", **options) -> bytes:
+    """A figure as a file holds it, or as a widget shows it."""
+    figure.savefig(buffer := BytesIO(), format=form, **options)
     return buffer.getvalue()

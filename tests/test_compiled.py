@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication import reference
-from replication.attention import State, compiled, linear_attention
+from replication.attention import compiled, linear_attention
 from replication.attention.kernels import available_kernel
+from replication.attention.linear import State
 from replication.measure import peak_bytes
 
 SINGLE, LONG_BOUND = BOUNDS[torch.float32], 1e-6

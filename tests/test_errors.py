@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from cases import NAMES, WITH_KEYS
 
 from replication.attention import (
-    State,
     linear_attention,
     linear_attention_step,
     lsh_attention,
     mechanism,
 )
+from replication.attention.linear import State
 
 pytestmark = pytest.mark.usefixtures("unhooked")
 

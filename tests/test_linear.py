@@ -10,14 +10,13 @@ from torch import nn
 
 from replication import reference
 from replication.attention import (
-    State,
     causal_sums,
     elu_plus_one,
     linear_attention,
     linear_attention_step,
     polynomial_2,
 )
-from replication.attention.linear import read
+from replication.attention.linear import State, read
 
 TIGHT = BOUNDS[torch.float64]
 PIECES = (1, 63, 64, 65, 7)

@@ -10,12 +10,12 @@ from replication.attention import (
     FrozenLayers,
     FrozenStack,
     LayerWeights,
-    State,
     linear_attention_step,
     mechanism,
     watch_denominators,
 )
 from replication.attention.compiled import rows_dense
+from replication.attention.linear import State
 
 SINGLE = BOUNDS[torch.float32]
 KERNELS = pytest.mark.parametrize("kernel", ["compiled", "pytorch"])

@@ -11,12 +11,7 @@ from replication.attention.card import Contender, Look, Mechanism
 from replication.attention.feature_maps import elu_plus_one, polynomial_2
 from replication.attention.frozen import FrozenLayers, FrozenStack, LayerWeights
 from replication.attention.kernels import available_kernel, choose_kernel
-from replication.attention.linear import (
-    State,
-    linear_attention,
-    linear_attention_step,
-    watch_denominators,
-)
+from replication.attention.linear import linear_attention, linear_attention_step, watch_denominators
 from replication.attention.lsh import lsh_attention
 from replication.attention.softmax import softmax_attention
 from replication.attention.softmax_tiled import softmax_attention_tiled

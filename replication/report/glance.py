@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from replication.claims import Claim
 from replication.experiments.base import INCONCLUSIVE, NOT, NOT_RUN, PARTLY, SUPPORTED, Verdict
-from replication.style import PALETTE, SMALL, WIDTH
+from replication.style import PALETTE, SMALL, WIDTH, grid
 
 EARLIER = {"not confirmed": NOT, "confirmed for": PARTLY, "confirmed": SUPPORTED,
            "its own finding": SUPPORTED, "not examined": NOT_RUN, "not asked": NOT_RUN}  # fmt: skip
@@ -56,8 +56,7 @@ def marks(table: pd.DataFrame) -> Figure:
     lines = []
     for by, own in table.groupby("by", sort=False):
         lines += [(GROUPS.get(by, by), None), *own.iterrows()]
-    figure = Figure(figsize=(WIDTH, ROW * (len(lines) + 3.4)))
-    axes = figure.subplots()
+    figure, [[axes]] = grid(ROW * (len(lines) + 3.4))
     axes.set(xlim=(0, WIDTH), ylim=(len(lines) + 1.3, -2.1))
     axes.set_axis_off()
     spoke = dict(zip(table.columns[2:], _places(len(table.columns) - 2), strict=True))

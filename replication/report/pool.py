@@ -9,6 +9,7 @@ import json
 import zipfile
 import zlib
 from argparse import Namespace
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -45,15 +46,12 @@ def export(options: Namespace) -> int:
             f"There is nothing to export: {run.folder} holds no results. Measure them with\n"
             f"    replication report --profile {options.profile}"
         )
-    content = {MANIFEST: store.to_json({"profile": options.profile, "rules": rules()})}
-    for unit in (one.unit for kept in run.kept.values() for one in kept):
-        for path in (unit.path(run.folder), unit.path(run.folder).with_suffix(".json")):
-            content[path.relative_to(run.folder).as_posix()] = path.read_bytes()
-    part = out.with_name(f".{out.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, each in content.items():
-            packed.writestr(name, each)
-    part.replace(out)
+    with zipfile.ZipFile(content := BytesIO(), "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(MANIFEST, store.to_json({"profile": options.profile, "rules": rules()}))
+        for table in (one.unit.path(run.folder) for kept in run.kept.values() for one in kept):
+            for path in (table, table.with_suffix(".json")):
+                packed.writestr(path.relative_to(run.folder).as_posix(), path.read_bytes())
+    store.write_whole(out, content.getvalue())
     print(f"{out}: {sum(map(len, run.kept.values()))} units of {', '.join(run.kept)}")
     return 0
 

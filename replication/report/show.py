@@ -12,7 +12,6 @@ import textwrap
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
@@ -22,7 +21,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from replication.store import ROOT, code_hash, digest, to_json, write_whole
-from replication.style import use_style
+from replication.style import saved, use_style
 
 PREFIXES = {"figure": "fig-", "table": "tab-", "listing": "lst-"}
 
@@ -125,10 +124,8 @@ def _notes(folder: Path) -> dict[str, dict]:
 def _save(drawn: Figure, id: str, folder: Path) -> float:
     """In all forms; the width."""
     for form, undated in UNDATED.items():
-        buffer = BytesIO()
         with mpl.rc_context({"svg.hashsalt": id, "svg.fonttype": "path"}):
-            drawn.savefig(buffer, format=form, metadata=undated)
-        write_whole(folder / f"{id}.{form}", buffer.getvalue())
+            write_whole(folder / f"{id}.{form}", saved(drawn, form, metadata=undated))
     plt.close(drawn)
     return float(drawn.get_size_inches()[0])
 

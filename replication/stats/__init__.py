@@ -13,15 +13,7 @@ from replication.stats.intervals import (
     mean_interval,
     median_interval,
 )
-from replication.stats.levels import (
-    NOUNS,
-    TIME,
-    Exponent,
-    TooFewError,
-    growth_exponent,
-    location,
-    ratios,
-)
+from replication.stats.levels import NOUNS, Exponent, TooFewError, growth_exponent, location, ratios
 
 ABSENT = "–"
 

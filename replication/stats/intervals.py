@@ -35,11 +35,6 @@ class Equivalence(NamedTuple):
     def same(self) -> bool:
         return self.low > -self.margin and self.high < self.margin
 
-    @property
-    def not_above(self) -> bool | None:
-        """Whether the differences end below the margin; None if that is open."""
-        return True if self.high < self.margin else False if self.low > self.margin else None
-
     def as_dict(self) -> dict:
         """For a file: what is undefined is None."""
         names = ("n", "mean", "low", "high", "p", "same")

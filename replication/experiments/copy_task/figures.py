@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from replication.attention import look_of, mechanism
-from replication.style import SMALL, WIDTH, line, log_ticks
+from replication.style import SMALL, WIDTH, grid, line, log_ticks
 
 LEVELS = {
     "frequencies": {"label": "knows the frequencies", "color": "0.5", "ls": (0, (1, 2))},
@@ -154,9 +154,8 @@ def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
     is circled.
     """
     names = short_names(steps.attention.unique())
-    figure = Figure(figsize=(WIDTH, 4.0))
-    grid = figure.subplots(2, len(names), sharex=True, sharey="row", squeeze=False)
-    for column, name in zip(grid.T, names, strict=True):
+    figure, panels = grid(4.0, 2, len(names), sharex=True, sharey="row")
+    for column, name in zip(panels.T, names, strict=True):
         rows, marked = (x[x.attention == name] for x in (steps, spikes))
         for axes, quantity in zip(column, ("loss", "grad_norm"), strict=True):
             for (_, one), shade in zip(rows.groupby("seed"), _shades(rows), strict=True):
@@ -167,8 +166,8 @@ def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
         column[0].set_title(f"{names[name]}: {len(marked)} spike{'s' * (len(marked) != 1)}")
         column[1].set_xlabel("updates")
         _few_ticks(column[1])
-    grid[0, 0].set_ylabel("training loss\n(nats per token)")
-    grid[1, 0].set_ylabel("gradient norm")
+    panels[0, 0].set_ylabel("training loss\n(nats per token)")
+    panels[1, 0].set_ylabel("gradient norm")
     return figure
 
 
@@ -203,8 +202,7 @@ def patterns(weights: pd.DataFrame) -> Figure:
     ``due`` marks the key that holds the symbol to be written next; dots are drawn there.
     """
     names = short_names(weights.attention.unique())
-    figure = Figure(figsize=(WIDTH, 1.0 + WIDTH / (len(names) + 0.6)))
-    row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    figure, [row] = grid(1.0 + WIDTH / (len(names) + 0.6), 1, len(names), sharey=True)
     for axes, name in zip(row, names, strict=True):
         rows = weights[weights.attention == name]
         wide = rows.pivot(index="query", columns="key", values="weight")

@@ -138,6 +138,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     linear, softmax = (runs[runs.attention == name] for name in ("linear", "softmax"))
     learnt = [(one.token_accuracy >= LEARNT) & ~one.stopped for one in (linear, softmax)]
     pair, updates = compared(runs), int(runs.updates.max())
+    reached = base.below(pair.low, pair.high, MARGIN)
     rates = stability(runs).set_index("attention").spikes_per_1000.to_dict()
     stopped, seeds = int(linear.stopped.sum()), len(set(linear.seed) & set(softmax.seed))
     cell = {
@@ -156,7 +157,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     early, some_learnt = updates < published_updates, any(one.mean() > 0.5 for one in learnt)
     asked = {  # a run that stopped will never converge; one that was cut short might
         "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
-        "reaches": _counts(pair.not_above if some_learnt else None, early),  # else it says nothing
+        "reaches": _counts(reached if some_learnt else None, early),  # else it says nothing
         "same_factor": _counts(_same(cell["factor"]) if some_learnt else None, early),
         "stable": False if cells.instability(cell) else cells.steady(cell),
     }

@@ -1,8 +1,9 @@
 """Models of the copy task with some of its numbers changed, as units of another experiment."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -13,25 +14,33 @@ from replication.experiments.studies import run_of
 from replication.store import Kept, Unit
 
 SHARED = ("steps", "batch_size", "lr", "seeds", "device")
-"""What the notebook may choose for the copy task and for these runs alike."""
 
 
-def units_of(experiment: str, studies: Mapping[str, Study]) -> list[Unit]:
-    """One a run; the name of its study, which says what is changed, stands for the setting."""
-    return [
-        replace(unit, experiment=experiment, name=unit.name.replace(study.setting, name, 1))
-        for name, study in studies.items()
-        for unit in copying.units_of([study])
-    ]
+def shared(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the notebook has chosen for the copy task and for these runs alike."""
+    return {name: given[name] for name in SHARED if given.get(name) is not None}
+
+
+def units_of(experiment: str, name: str, studies: Mapping[Any, Study]) -> list[Unit]:
+    """One a run; what is changed, as "width-{width}" or "heads-of-{features}" says it, stands for
+    the setting."""
+    found = []
+    for study in studies.values():
+        own = name.format(width=study.d_model, features=study.d_model // study.n_heads)
+        found += [replace(one, experiment=experiment, name=one.name.replace(study.setting, own, 1))
+                  for one in copying.units_of([study])]  # fmt: skip
+    return found
 
 
 def ensure(
-    units: Iterable[Unit], folder: Path | None, rows: str, workers: int, what: str
-) -> list[Kept]:
+    units_of: Callable[[Mapping[Any, Study]], list[Unit]], title: str, studies: Mapping[Any, Study],
+    folder: Path | None = None, rows: str = "auto", workers: int = 2,
+) -> list[Kept]:  # fmt: skip
     """All runs, as saved or trained now; if only saved ones may be used, those that there are."""
+    units = units_of(studies)
     if rows == "saved":
         return training.saved(units, folder)[0]
-    return training.ensure(units, folder=folder, rows=rows, workers=workers, what=what)
+    return training.ensure(units, folder=folder, rows=rows, workers=workers, what=title)
 
 
 def ended(one: Kept) -> pd.DataFrame:

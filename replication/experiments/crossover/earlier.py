@@ -12,9 +12,9 @@ from statsmodels.regression.linear_model import RegressionResultsWrapper as Fit
 
 from replication.experiments.crossover.numbers import EARLIER_STEPS, TABLE_1
 from replication.experiments.scaling.numbers import figure_1
-from replication.stats import LEVEL, TIME, Crossover, TooFewError, ask, location, rounded
+from replication.stats import LEVEL, Crossover, TooFewError, ask, location, rounded
 from replication.stats.crossing import measured_crossover
-from replication.stats.levels import check_level
+from replication.stats.levels import TIME, check_level
 
 Model = tuple[int, ...]
 """The powers of N in it, of 0, 1 and 2: (0, 1) is a + b N."""

@@ -16,7 +16,7 @@ from replication import stats
 from replication.attention import look_of
 from replication.experiments.crossover.earlier import Fitted, design
 from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief, rounded
-from replication.style import SMALL, WIDTH, in_lab, legend, log_ticks, png
+from replication.style import SMALL, WIDTH, in_lab, legend, line, log_ticks, saved
 
 UNSEEN, FAR = "0.93", 100
 """Grey ground; and how many times the longest measurement a figure follows a fit at most."""
@@ -169,8 +169,7 @@ def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
 def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
     own = look_of(found.opponent)
     axes.fill_between(table.index, table.low, table.high, color=own.colour, alpha=0.25, lw=0)
-    axes.plot(table.value, color=own.colour, ls=own.dash, marker=own.marker, ms=4, lw=1.4,
-              label=f"{own.label}: {brief(found)}")  # fmt: skip
+    axes.plot(table.value, ms=4, lw=1.4, label=f"{own.label}: {brief(found)}", **line(own))
     if found.status == "crosses":
         look = {"marker": own.marker, "color": own.colour, "ms": 6, "mec": "0"}
         _draw_crossover(axes, found, 1.0, look)
@@ -268,7 +267,7 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
             menu.value, menu.disabled = chosen[name], len(offers[name]) == 1
             menu.observe(redraw, "value")
         figure, found = view(rows, contender, chosen, level)
-        picture.value, text = png(figure), found.sentence(labels)
+        picture.value, text = saved(figure), found.sentence(labels)
         sentence.value = f"{text[0].upper()}{text[1:]}."
 
     redraw()

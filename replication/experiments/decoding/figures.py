@@ -7,15 +7,14 @@ from matplotlib.figure import Figure
 from replication import attention
 from replication.experiments.decoding.run import AGAIN
 from replication.stats import location
-from replication.style import WIDTH, legend, line, log_ticks
+from replication.style import grid, legend, line, log_ticks, powers_of_two
 
 KINDS = {"state": "as an RNN", "cache": "with a cache"}
 
 
 def tokens(rows: pd.DataFrame) -> Figure:
     """On the left time a token, on the right memory."""
-    figure = Figure(figsize=(WIDTH, 3.1))
-    left, right = figure.subplots(1, 2)
+    figure, [[left, right]] = grid(3.1, 1, 2)
     _draw(left, rows, "time_ms", 1.0, "time per token (ms)")
     _draw(right, rows, "state_bytes", 1e6, "state or cache (MB)")
     legend(figure, [left], columns=3)
@@ -27,10 +26,8 @@ def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str
         own = rows[rows.contender == name]
         if (own[quantity] > 0).all():  # who remembers nothing has none
             axes.plot(location(own, quantity)["value"].loc[name] / unit, ms=4.5, **_look(name))
-    axes.set(xscale="log", yscale="log", xlabel="tokens before, N", ylabel=label)
-    axes.set_xticks(sorted(rows.N.unique()))
-    axes.set_xticks([], minor=True)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
+    powers_of_two(axes, sorted(rows.N.unique()))
+    axes.set(yscale="log", xlabel="tokens before, N", ylabel=label)
     log_ticks(axes.yaxis)
 
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from replication.attention import look_of
-from replication.style import FORMS, PALETTE, SMALL, WIDTH, in_lab, line, png, powers_of_two
+from replication.style import FORMS, PALETTE, SMALL, WIDTH, grid, in_lab, line, powers_of_two, saved
 
 PLAIN = "0.9"
 SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
@@ -64,8 +64,7 @@ def _write_product(axes: Axes, parts: list[str | tuple], N: int) -> float:
 
 def taylor_errors(rows: pd.DataFrame) -> Figure:
     """Columns r (three of them), order, features, error: the exponential's series cut off."""
-    figure = Figure(figsize=(WIDTH, 2.9))
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, [[left, right]] = grid(2.9, 1, 2, sharey=True)
     lines = (("0", "-", "o"), ("0.2", "--", "s"), ("0.4", "-.", "^"))
     for (r, group), (grey, dash, marker) in zip(rows.groupby("r"), lines, strict=True):
         look = {"color": grey, "linestyle": dash, "marker": marker, "ms": 3.5, "markevery": 2}
@@ -81,8 +80,7 @@ def taylor_errors(rows: pd.DataFrame) -> Figure:
 
 def feature_maps(shapes: pd.DataFrame, half: pd.DataFrame) -> Figure:
     """Columns x, elu, relu, elu_slope, relu_slope; and x, exact, naive, stable in bfloat16."""
-    figure = Figure(figsize=(WIDTH, 2.5))
-    value, slope, rounded = figure.subplots(1, 3)
+    figure, [[value, slope, rounded]] = grid(2.5, 1, 3)
     for axes, suffix, title in ((value, "", r"$\phi(x)$"), (slope, "_slope", r"$\phi'(x)$")):
         axes.plot(shapes.x, shapes["elu" + suffix], color=LINEAR.colour, label="elu + 1")
         axes.plot(shapes.x, shapes["relu" + suffix], "--", color=OTHER, label="relu")
@@ -100,7 +98,7 @@ def feature_maps(shapes: pd.DataFrame, half: pd.DataFrame) -> Figure:
 
 def operations(rows: pd.DataFrame, D: int) -> Figure:
     """Columns form, N, counted, formula: points are counted, lines are the formulas."""
-    axes = Figure(figsize=(WIDTH, 3.0)).subplots()
+    _, [[axes]] = grid(3.0)
     for form, group in rows.groupby("form", sort=False):
         axes.plot(group.N, group.formula, **FORMS[form] | {"marker": None})
         axes.plot(group.N, group.counted, FORMS[form]["marker"], color=FORMS[form]["color"])
@@ -128,7 +126,7 @@ def state_against_cache(rows: pd.DataFrame) -> Figure:
 
 
 def _bytes(rows: pd.DataFrame, looks: dict, column: str, what: str) -> Figure:
-    axes = Figure(figsize=(WIDTH, 3.0)).subplots()
+    _, [[axes]] = grid(3.0)
     for form, group in rows.groupby("form", sort=False):
         axes.plot(group.N, group[column] / 1024, **{"label": form, **looks[form]})
     return _with_lengths(axes, rows, what)
@@ -147,8 +145,8 @@ def _with_lengths(axes: Axes, rows: pd.DataFrame, what: str) -> Figure:
 def causal_sums(weights: np.ndarray, S: np.ndarray, chosen: Sequence[int]) -> Figure:
     """The masked product [N, N], and the sizes S [N, C, M] of S_i at the chosen i, from 1."""
     N, share = len(weights), PowerNorm(0.5, 0, S.max())
-    figure = Figure(figsize=(WIDTH, 2.7))
-    left, *others = figure.subplots(1, 1 + len(chosen), width_ratios=[2.6, *[1] * len(chosen)])
+    shares = [2.6, *[1] * len(chosen)]
+    figure, [[left, *others]] = grid(2.7, 1, len(shares), width_ratios=shares)
     hidden = np.triu(np.ones((N, N), dtype=bool), 1)
     left.imshow(np.ma.masked_where(hidden, weights), extent=(0.5, N + 0.5, N + 0.5, 0.5))
     left.set(title=r"$\phi(Q_i)^\top \phi(K_j)$, $j \leq i$", xlabel="key $j$", ylabel="query $i$")
@@ -175,7 +173,7 @@ def state_explorer(S: Tensor, Z: Tensor, out: Tensor) -> ipywidgets.VBox | Figur
     picture = ipywidgets.Image(format="png")
 
     def redraw(_=None) -> None:
-        picture.value = png(memory(*arrays, slider.value))
+        picture.value = saved(memory(*arrays, slider.value))
 
     slider.observe(redraw, "value")
     redraw()
@@ -187,8 +185,7 @@ def memory(S: np.ndarray, Z: np.ndarray, out: np.ndarray, i: int) -> Figure:
 
     Scales are those of the whole sequence, so that pictures of two positions can be compared.
     """
-    figure = Figure(figsize=(WIDTH, 2.6))
-    panels = figure.subplots(1, 4, width_ratios=[1.3, 1.3, 0.8, 0.8])
+    figure, [panels] = grid(2.6, 1, 4, width_ratios=[1.3, 1.3, 0.8, 0.8])
     largest, widest = float(np.abs(S).max()), 1.05 * float(np.abs(out).max())
     added = S[i - 1] - (S[i - 2] if i > 1 else 0)
     matrices = {f"$S_{{{i}}}$": S[i - 1], rf"added: $\phi(K_{{{i}}}) V_{{{i}}}^T$": added}

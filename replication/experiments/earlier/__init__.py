@@ -13,7 +13,7 @@ EXPERIMENT = Experiment(
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),
     rules={name: later(f"{__name__}.rules:{name}") for name in RULES},
-    summary=later(f"{__name__}.run:summary"),
+    summary=lambda kept: EXPERIMENT.evidence(kept).runs,
     costs=later(f"{__name__}.run:costs"),
     check=later(f"{__name__}.numbers:check"),
 )

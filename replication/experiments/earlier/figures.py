@@ -16,7 +16,7 @@ from replication.experiments.copy_task.task import EarlierCopy
 from replication.experiments.crossover.numbers import EARLIER_ENDS
 from replication.experiments.earlier.numbers import ALL, BATCH_FACTOR, CONVERGENCE, NONE, SPEED
 from replication.experiments.earlier.rules import factors, losses, on_their_card, published
-from replication.style import SMALL, WIDTH, legend
+from replication.style import SMALL, grid, legend
 
 BOTH = ("softmax", "linear")
 BATCH = {"softmax": 8, "linear": 8 * BATCH_FACTOR}
@@ -45,8 +45,7 @@ def suspects(runs: pd.DataFrame) -> Figure:
     length = found[found.suspect.isin(CONVERGENCE)].length.mode().min()
     found = found[found.length == (found.length.max() if np.isnan(length) else length)]
     names = [name for name in CALLED if name in set(found.suspect)]
-    figure = Figure(figsize=(WIDTH, 0.9 + 0.36 * len(names)))
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure, [[left, right]] = grid(0.9 + 0.36 * len(names), 1, 2, sharey=True)
     for i, attention in enumerate(BOTH):
         mine = found[found.attention == attention].set_index("suspect").reindex(names)
         places = np.arange(len(names)) + 0.24 * (i - 0.5)
@@ -71,8 +70,7 @@ def theirs_and_ours(evaluations: pd.DataFrame) -> Figure:
     """All switches on, one panel a length, on the scale of their figures: summed over the batch."""
     rows = evaluations[evaluations.suspect == ALL]
     lengths = sorted(rows.length.unique())
-    figure = Figure(figsize=(WIDTH, 2.9))
-    panels = figure.subplots(1, len(lengths), sharey=True, squeeze=False)[0]
+    figure, [panels] = grid(2.9, 1, len(lengths), sharey=True)
     for axes, length in zip(panels, lengths, strict=True):
         mine = rows[rows.length == length]
         for attention in BOTH:
@@ -107,8 +105,7 @@ def waterfall(times: pd.DataFrame) -> Figure:
     """From our ratio of linear to softmax to theirs, factor by factor; one panel a length."""
     found = factors(times)
     lengths = sorted(found.N.unique())
-    figure = Figure(figsize=(WIDTH, 4.3))
-    panels = figure.subplots(1, len(lengths), sharey=True, sharex=True, squeeze=False)[0]
+    figure, [panels] = grid(4.3, 1, len(lengths), sharey=True, sharex=True)
     for axes, N in zip(panels, lengths, strict=True):
         bars = _bars(found[found.N == N].set_index("suspect").factor, int(N))
         for place, (name, ends) in enumerate(bars.items()):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import NOT, SUPPORTED, Verdict, by_answers, not_run, within
+from replication.experiments.base import Verdict, by_answers, not_run, within
 from replication.experiments.crossover.earlier import Fitted, earlier_crossover, earlier_method
 from replication.experiments.crossover.numbers import EARLIER_ENDS, EARLIER_STEPS, TABLE_1
 from replication.experiments.earlier.numbers import (
@@ -203,9 +203,9 @@ def moves_the_crossover(evidence: Any, share: float) -> Verdict:
         answer = True if ends[0] < limit else False if ends[1] > limit else None
     text = (f"Without the factor of all suspects their regression gives {_length(every)}. Of the "
             f"suspects, {SPEED[most].words} moves it most, to {_length(moved[most])}.")  # fmt: skip
-    outcome = {True: SUPPORTED, False: NOT}.get(answer) or by_answers([answer])
     finite = {name: at if isfinite(at) else None for name, at in moved.items()}
-    return Verdict(outcome, text, {"without": finite, "all": every, "ends": ends, "most": most})
+    values = {"without": finite, "all": every, "ends": ends, "most": most}
+    return Verdict(by_answers([answer]), text, values)
 
 
 def _length(at: float) -> str:

@@ -146,11 +146,6 @@ def _ending(kept: Kept) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def summary(kept: Iterable[Kept]) -> pd.DataFrame:
-    """One row a run."""
-    return evidence(kept).runs
-
-
 def costs(evidence: Evidence) -> list[dict]:
     """The seconds of all updates and their operations: 6 P T, of P parameters over T tokens."""
     if not len(runs := evidence.runs):

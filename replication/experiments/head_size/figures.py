@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from replication.attention import look_of
 from replication.experiments.head_size.numbers import CONTROL, LINEAR
-from replication.style import WIDTH
+from replication.style import WIDTH, powers_of_two
 
 MARKERS, DASHES = "oD^v", ("-", "-.", (0, (4, 1)), (0, (1, 1)))
 """Lengths of words differ in marker and dash."""
@@ -24,9 +24,7 @@ def words(runs: pd.DataFrame) -> Figure:
             _draw(axes, shown, f"{word}, n = {n}", color=look_of(name).colour, **mark)
         axes.axvline(n, color="0.6", lw=0.9, ls=":", zorder=0)
         axes.annotate(f"n = {n} ", (n, 0), ha="right", va="bottom", size=8, color="0.3")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, sizes)
-    axes.minorticks_off()
+    powers_of_two(axes, sizes)
     axes.set(xlabel="features of a head, D", ylabel="words copied (%)", ylim=(-4, 104))
     figure.legend(loc="outside right center", title="symbols of a word, n", title_fontsize=8)
     return figure

@@ -1,7 +1,7 @@
 """What is run: models of the copy task, a unit each, with heads of several sizes."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -10,44 +10,28 @@ from replication.experiments import training
 from replication.experiments.copy_task import run as copying
 from replication.experiments.copy_task import variants
 from replication.experiments.copy_task.studies import STUDIES, Run, Study, resolve
-from replication.experiments.head_size.numbers import (
-    CONTROL,
-    FEATURES,
-    LENGTHS,
-    LINEAR,
-    SEEDS,
-    SETTING,
-)
+from replication.experiments.head_size import numbers
 from replication.experiments.studies import run_of
 from replication.store import Kept, Unit
 
-NAME, TITLE = "head_size", "head sizes"
+units_of = partial(variants.units_of, "head_size", "heads-of-{features}")
+ensure = partial(variants.ensure, units_of, "head sizes")
+costs = partial(variants.costs, "head sizes")
 
 
 def studies(profile: str, **given: Any) -> dict[int, Study]:
     """By the features of a head; softmax with the smallest heads alone."""
-    width, fixed = STUDIES[SETTING, profile].d_model, {"lengths": LENGTHS[profile]}
-    fixed |= {"seeds": SEEDS[profile]} | {k: v for k, v in given.items() if v is not None}
-    names = {min(FEATURES[profile]): (CONTROL, LINEAR)}
-    return {
-        D: resolve(SETTING, profile, n_heads=width // D, attentions=names.get(D, LINEAR), **fixed)
-        for D in FEATURES[profile]
-    }
-
-
-def units_of(studies: Mapping[int, Study]) -> list[Unit]:
-    return variants.units_of(NAME, {f"heads-of-{D}": study for D, study in studies.items()})
+    sizes, width = numbers.FEATURES[profile], STUDIES[numbers.SETTING, profile].d_model
+    fixed = {"lengths": numbers.LENGTHS[profile], "seeds": numbers.SEEDS[profile]}
+    fixed |= {"attentions": numbers.LINEAR} | variants.shared(given)
+    both = {"attentions": (numbers.CONTROL, numbers.LINEAR)}
+    own = {D: {"n_heads": width // D} | (both if min(sizes) == D else {}) for D in sizes}
+    return {D: resolve(numbers.SETTING, profile, **fixed | own[D]) for D in sizes}
 
 
 def units(profile: str) -> list[Unit]:
     """Of a profile as it stands."""
     return training.of_this_machine(lambda device: units_of(studies(profile, device=device)))
-
-
-def ensure(
-    studies: Mapping[int, Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
-) -> list[Kept]:
-    return variants.ensure(units_of(studies), folder, rows, workers, TITLE)
 
 
 def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
@@ -58,7 +42,3 @@ def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
         which = {"features": run.d_model // run.n_heads, "symbols": copying.task_of(run).most}
         rows.append(variants.ended(one).assign(**which))
     return pd.concat(rows, ignore_index=True)
-
-
-def costs(evidence: pd.DataFrame) -> list[dict]:
-    return variants.costs(TITLE, evidence)

@@ -14,7 +14,7 @@ from replication.experiments.images.generate import drawing
 from replication.experiments.images.run import task_of, trained_model, units_of
 from replication.experiments.images.studies import Study
 from replication.experiments.images.task import ImageTask
-from replication.style import in_lab, png
+from replication.style import in_lab, saved
 
 PICTURES = 14
 """How often the picture is renewed while an image is drawn."""
@@ -46,7 +46,7 @@ def given(task: ImageTask, share: float) -> int:
 
 
 def shown(task: ImageTask, values: Any, share: float) -> bytes:
-    return png(picture(task.picture(values), given(task, share)), dpi=100)
+    return saved(picture(task.picture(values), given(task, share)), dpi=100)
 
 
 def _widget(model: Any, task: ImageTask, first: bytes, temperature: float) -> Any:

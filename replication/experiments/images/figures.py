@@ -18,7 +18,7 @@ from replication.attention.card import Look
 from replication.experiments.images.numbers import CONTENDERS, PAPER, TITLES
 from replication.experiments.images.rules import speeds
 from replication.experiments.images.run import pictures
-from replication.style import SMALL, WIDTH, legend, log_ticks
+from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks
 
 LOOKS = {"softmax-cache": "softmax", "softmax": "softmax-textbook", "softmax-fused": "softmax"}
 LABELS = {"softmax-cache": "softmax, cache", "softmax": "softmax, textbook",
@@ -57,8 +57,7 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, attentions: Iterable[str], x: s
         for _, seed in mine.groupby("seed"):
             axes.plot(seed[x], seed.bits_per_dim, color=one.colour, lw=0.6, alpha=0.6)
         middle = mine.groupby("step", as_index=False)[["seconds", "bits_per_dim"]].median()
-        axes.plot(middle[x], middle.bits_per_dim, color=one.colour, ls=one.dash, marker=one.marker,
-                  ms=4, label=one.label)  # fmt: skip
+        axes.plot(middle[x], middle.bits_per_dim, ms=4, label=one.label, **line(one))
 
 
 # Images ---------------------------------------------------------------------------------------
@@ -68,9 +67,8 @@ def samples(trained: Any) -> Figure:
     """Images drawn from nothing but their first byte, one row a mechanism."""
     rows = trained.samples[trained.samples.kind == "sample"]
     names = [name for name in trained.study.attentions if name in set(rows.attention)]
-    figure = Figure(figsize=(WIDTH, 0.7 * len(names) + 0.1))
-    panels = figure.subplots(len(names), 1, squeeze=False)[:, 0]
-    for axes, name in zip(panels, names, strict=True):
+    figure, panels = grid(0.7 * len(names) + 0.1, len(names))
+    for [axes], name in zip(panels, names, strict=True):
         _strip(axes, pictures(rows[rows.attention == name], trained.study))
         axes.set_ylabel(look_of(name).label, rotation=0, ha="right", va="center", size=SMALL)
     return figure
@@ -88,10 +86,10 @@ def completions(trained: Any) -> Figure:
     figure = Figure(figsize=(WIDTH, 0.62 * len(originals) + 0.3))
     panels = figure.subplots(len(originals), 2 + len(names), squeeze=False, width_ratios=[
         1, 1, *(rows[rows.kind == "completion"]["copy"].max() + 1 for _ in names)])  # fmt: skip
-    for i, line in enumerate(panels):
-        _strip(line[0], originals[i : i + 1])
-        _strip(line[1], halves.reshape(originals.shape)[i : i + 1])
-        for axes, name in zip(line[2:], names, strict=True):
+    for i, row in enumerate(panels):
+        _strip(row[0], originals[i : i + 1])
+        _strip(row[1], halves.reshape(originals.shape)[i : i + 1])
+        for axes, name in zip(row[2:], names, strict=True):
             mine = rows[(rows.attention == name) & (rows.kind == "completion") & (rows.image == i)]
             _strip(axes, pictures(mine, study))
     for axes, title in zip(panels[0], ("original", "given", *(look_of(n).label for n in names)),
@@ -125,8 +123,7 @@ def _strip(axes: Axes, images: np.ndarray, gap: int = 1) -> None:
 
 def throughput(timed: Mapping[str, Any]) -> Figure:
     """Images a second at the best batch, beside the paper's on its GPU; one panel a data set."""
-    figure = Figure(figsize=(WIDTH, 2.8))
-    panels = figure.subplots(1, len(timed), squeeze=False, sharey=True)[0]
+    figure, [panels] = grid(2.8, 1, len(timed), sharey=True)
     for axes, (dataset, found) in zip(panels, timed.items(), strict=True):
         rows = speeds(found)
         names = [name for name in (*CONTENDERS, "authors") if name in set(rows.contender)]
@@ -154,15 +151,12 @@ def throughput(timed: Mapping[str, Any]) -> Figure:
 
 def memory(timed: Mapping[str, Any]) -> Figure:
     """Bytes that are kept for a batch: a state that does not grow, a cache of the whole image."""
-    figure = Figure(figsize=(WIDTH, 2.7))
-    panels = figure.subplots(1, len(timed), squeeze=False, sharey=True)[0]
+    figure, [panels] = grid(2.7, 1, len(timed), sharey=True)
     batches = 2.0 ** np.arange(11)
     for axes, (dataset, found) in zip(panels, timed.items(), strict=True):
         kept = of_memory(found)
         for name, size in kept.items():
-            one = look(name)
-            axes.plot(batches, batches * size / 1e9, color=one.colour, ls=one.dash,
-                      marker=one.marker, ms=3, label=label(name))  # fmt: skip
+            axes.plot(batches, batches * size / 1e9, ms=3, label=label(name), **line(look(name)))
         axes.axhline(11, color="0.6", lw=1, zorder=0)
         axes.annotate("11 GB", (1, 11), size=SMALL, va="bottom")
         axes.set(title=TITLES[dataset], xscale="log", yscale="log", xlabel="images in a batch")

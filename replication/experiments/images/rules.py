@@ -145,7 +145,7 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
     finished = runs[~runs.stopped]
     enough = runs.updates.max() >= (trained.study.published_updates or math.inf)
     pair = equivalence(differences(finished, "softmax", relative=True), margin, ALPHA)
-    answers = {"softmax": pair.not_above}
+    answers = {"softmax": below(pair.low, pair.high, margin)}
     for name in opponents:
         if len(values := differences(finished, name)):
             answers[name] = _below(values)

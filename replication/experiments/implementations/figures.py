@@ -9,15 +9,14 @@ from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from replication.attention import look_of
-from replication.style import FORMS, SMALL, WIDTH, line, powers_of_two
+from replication.style import FORMS, SMALL, WIDTH, grid, line, powers_of_two
 
 SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
 
 
 def chunks_and_tiles(chunks: int, tile: int) -> Figure:
     """The causal weights of a sequence of so many chunks, ``tile`` of which make a tile."""
-    figure = Figure(figsize=(WIDTH, 3.3))
-    left, right = figure.subplots(1, 2, width_ratios=[1, 1.25])
+    figure, [[left, right]] = grid(3.3, 1, 2, width_ratios=[1, 1.25])
     _draw_weights(left, chunks, tile)
     _draw_journey(right, chunks, tile)
     for axes in (left, right):
@@ -75,16 +74,15 @@ def who_sees_whom(matrices: dict[tuple[str, bool], np.ndarray], what: str) -> Fi
     names = list(dict.fromkeys(name for name, _ in matrices))
     positive = np.concatenate([matrix[matrix > 0] for matrix in matrices.values()])
     share = LogNorm(np.quantile(positive, 0.01), positive.max(), clip=True)
-    figure = Figure(figsize=(WIDTH, 3.05))
-    grid = figure.subplots(2, len(names), sharex=True, sharey=True, squeeze=False)
-    for row, causal in zip(grid, (False, True), strict=True):
+    figure, panels = grid(3.05, 2, len(names), sharex=True, sharey=True)
+    for row, causal in zip(panels, (False, True), strict=True):
         for axes, name in zip(row, names, strict=True):
             image = _show(axes, matrices[name, causal], share)
         row[0].set_ylabel(("causal" if causal else "all keys") + "\noutput $i$")
-    for upper, lower, name in zip(*grid, names, strict=True):
+    for upper, lower, name in zip(*panels, names, strict=True):
         upper.set_title(look_of(name).label.replace(", ", ",\n"))
         lower.set_xlabel("input $j$")
-    figure.colorbar(image, ax=grid, shrink=0.8, label=what, extend="min")
+    figure.colorbar(image, ax=panels, shrink=0.8, label=what, extend="min")
     return figure
 
 
@@ -98,8 +96,7 @@ def _show(axes: Axes, matrix: np.ndarray, share: LogNorm):
 
 def spectra(values: dict[str, np.ndarray], ranks: pd.DataFrame, C: dict[str, int]) -> Figure:
     """Singular values by form; columns form, N, rank; C distinct features by form, grey lines."""
-    figure = Figure(figsize=(WIDTH, 3.0))
-    left, right = figure.subplots(1, 2)
+    figure, [[left, right]] = grid(3.0, 1, 2)
     for form, spectrum in values.items():
         look = FORMS[form] | {"markevery": max(1, len(spectrum) // 8), "markersize": 4}
         left.plot(np.arange(1, len(spectrum) + 1), spectrum / spectrum[0], **look)

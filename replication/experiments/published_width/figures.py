@@ -6,15 +6,14 @@ from matplotlib.figure import Figure
 from replication.attention import look_of
 from replication.experiments.published_width.numbers import COMPARED
 from replication.experiments.published_width.run import Wide
-from replication.style import WIDTH, log_ticks
+from replication.style import grid, log_ticks
 
 
 def curves(wide: Wide, narrow: pd.DataFrame, narrow_width: int) -> Figure:
     """Loss on held-out data over updates, on a log scale, of the seeds of the wide model; of the
     narrow one to its end, which may be later."""
     same = narrow[(narrow.length == wide.run.length) & narrow.seed.isin(wide.evaluations.seed)]
-    figure = Figure(figsize=(WIDTH, 2.6))
-    panels = figure.subplots(1, len(COMPARED), sharey=True)
+    figure, [panels] = grid(2.6, 1, len(COMPARED), sharey=True)
     parts = ((same, narrow_width, {"lw": 1.2, "ls": (0, (3, 1.5)), "color": "0.35"}),
              (wide.evaluations, wide.run.d_model, {"lw": 1.8}))  # fmt: skip
     for axes, name in zip(panels, COMPARED, strict=True):

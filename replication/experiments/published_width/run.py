@@ -1,7 +1,7 @@
 """What is run: models of the copy task of the published width, a unit each."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,34 +14,24 @@ from replication.experiments.copy_task.studies import Run, Study, resolve
 from replication.experiments.published_width.numbers import CHANGES, COMPARED, SETTING, STEPS
 from replication.store import Kept, Unit
 
-NAME, TITLE = "published_width", "published width"
+units_of = partial(variants.units_of, "published_width", "width-{width}")
+ensure = partial(variants.ensure, units_of, "published width")
 
 
 def studies(profile: str, **given: Any) -> dict[str, Study]:
     """By mechanism; none where a profile has no such runs."""
     if not (own := CHANGES[profile]):
         return {}
-    own = own | {name: value for name, value in given.items() if value is not None}
+    own = own | variants.shared(given)
     steps = STEPS.get(profile, {})
     return {name: resolve(SETTING, profile, attentions=name,
                           **({"steps": steps[name]} if name in steps else {}) | own)
             for name in COMPARED}  # fmt: skip
 
 
-def units_of(studies: Mapping[str, Study]) -> list[Unit]:
-    named = ({f"width-{study.d_model}": study} for study in studies.values())
-    return [unit for one in named for unit in variants.units_of(NAME, one)]
-
-
 def units(profile: str) -> list[Unit]:
     """Of a profile as it stands."""
     return training.of_this_machine(lambda device: units_of(studies(profile, device=device)))
-
-
-def ensure(
-    studies: Mapping[str, Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
-) -> list[Kept]:
-    return variants.ensure(units_of(studies), folder, rows, workers, TITLE)
 
 
 class Wide(NamedTuple):
@@ -61,7 +51,7 @@ def evidence(kept: Iterable[Kept]) -> Wide:
 
 
 def costs(evidence: Wide) -> list[dict]:
-    return variants.costs(TITLE, evidence.ends)
+    return variants.costs("published width", evidence.ends)
 
 
 def beside(wide: Wide, narrow: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from matplotlib.ticker import NullFormatter
 
 from replication import attention
 from replication.stats import location
-from replication.style import WIDTH, legend, log_ticks
+from replication.style import WIDTH, grid, legend, log_ticks
 
 CROSSES = {"linear": "+", "softmax": "x"}
 """The markers of what others have published."""
@@ -89,8 +89,7 @@ def growth(rows: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
     """Time and memory in one setting, after the paper's Figure 1, whose points may be added."""
     others, figure = rows.iloc[:0] if published is None else published, Figure((WIDTH, 3.5))
     panels = figure.subplots(1, 2)
-    for axes, quantity in zip(panels, ("time_ms", "peak_bytes"), strict=True):
-        label, unit = QUANTITIES[quantity]
+    for axes, (quantity, (label, unit)) in zip(panels, QUANTITIES.items(), strict=True):
         _curves(axes, rows, quantity, unit)
         for name, points in others.groupby("contender", sort=False):
             axes.plot(points["N"], points[quantity] / unit, **_crosses(name, "paper"))
@@ -106,20 +105,20 @@ def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -
     downs = [name for name in DIRECTIONS if (rows["direction"] == name).any()]
     across = sorted(rows["causal"].unique(), reverse=True)
     label, unit = QUANTITIES[quantity]
-    figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * len(downs)))
-    grid = figure.subplots(len(downs), len(across), squeeze=False, sharex=True, sharey=True)
+    height, sizes = 0.7 + 2.3 * len(downs), (len(downs), len(across))
+    figure, panels = grid(height, *sizes, sharex=True, sharey=True)
     for i, direction in enumerate(downs):
-        for axes, causal in zip(grid[i], across, strict=True):
+        for axes, causal in zip(panels[i], across, strict=True):
             own = rows[(rows["direction"] == direction) & (rows["causal"] == causal)]
             _curves(axes, own, quantity, unit)
             axes.set_title(f"{DIRECTIONS[direction]}, {'causal' if causal else 'all keys'}")
             _lengths(axes, rows["N"])
-            _log_y(axes, label if axes is grid[i, 0] else "")
-    for axes in grid.flat:
+            _log_y(axes, label if axes is panels[i, 0] else "")
+    for axes in panels.flat:
         axes.label_outer()
         if paper_from is not None and paper_from <= rows["N"].max():
             axes.axvline(paper_from, **GUIDE)
-    legend(figure, grid.flat)
+    legend(figure, panels.flat)
     return figure
 
 
@@ -127,8 +126,7 @@ def exponents(table: pd.DataFrame) -> Figure:
     """Of a table of exponents: a row a contender, a panel a quantity."""
     quantities = [name for name in QUANTITIES if name in set(table["quantity"])]
     names = _ordered(table["contender"])[::-1]
-    figure = Figure(figsize=(WIDTH, 0.9 + 0.28 * len(names)))
-    panels = figure.subplots(1, len(quantities), sharey=True, squeeze=False)[0]
+    figure, [panels] = grid(0.9 + 0.28 * len(names), 1, len(quantities), sharey=True)
     for axes, quantity in zip(panels, quantities, strict=True):
         for row in table[table["quantity"] == quantity].itertuples():
             _interval(axes, row, names.index(row.contender))
@@ -153,9 +151,8 @@ def _interval(axes: Axes, row, y: int) -> None:
 
 def steps(table: pd.DataFrame) -> Figure:
     """The table of ``rules.steps``: milliseconds of a training step, a panel a model."""
-    figure = Figure(figsize=(WIDTH, 3.3))
     models, order = list(table.index.unique("subject")), list(attention.contenders())
-    panels = figure.subplots(1, len(models), squeeze=False)[0]
+    figure, [panels] = grid(3.3, 1, len(models))
     for axes, model in zip(panels, models, strict=True):
         own = table.loc[model].dropna(axis=1, how="all")
         for where, name in sorted(own, key=lambda key: (key[0], order.index(key[1]))):

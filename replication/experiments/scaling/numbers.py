@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from replication.experiments import studies
-from replication.experiments.base import Choice, at_least, fits, one_of, some
+from replication.experiments.base import Choice, at_least, fits, one_of, positive, some
 from replication.experiments.studies import because
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -160,8 +160,7 @@ def overridden(base: Scaling, overrides: dict[str, Any]) -> Scaling:
     for N in s.lengths:
         numbers = s.heads * (4 * N * s.head_dim + s.head_dim**2)
         fits("N", f"{N} with {s.heads} heads of {s.head_dim}", numbers)
-    if not 0 < s.seconds < float("inf"):
-        raise ValueError(f"seconds={s.seconds} must be positive.")
+    positive("seconds", s.seconds)
     if s.threads > (most := THREADS_PER_CORE * (os.cpu_count() or 1)):
         raise ValueError(f"threads={s.threads} are too many for this machine. Choose up to {most}.")
     return s

@@ -79,11 +79,6 @@ def _summary(one: Kept, found: pd.DataFrame) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def summary(kept: Iterable[Kept]) -> pd.DataFrame:
-    """One row a run of any settings."""
-    return evidence(kept).runs
-
-
 def costs(evidence: Evidence) -> list[dict]:
     """By setting the seconds of all updates, and in place of an estimate their operations."""
     return [{"Part": f"speech, {setting} ({len(runs)} runs)", "Flops": float(runs.flops.sum()),

@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from replication.attention import look_of
 from replication.attention.card import Look
 from replication.experiments.speech.decoding import BLANK
 from replication.experiments.speech.numbers import FRAMES_A_SECOND, WSJ_FRAMES, WSJ_LONGEST
-from replication.style import SMALL, WIDTH, legend, line, log_ticks
+from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks, powers_of_two
 
 BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
 POINTS = {"linestyle": ""}
@@ -51,9 +50,9 @@ def alignment(
     posteriors: Mapping[str, np.ndarray], symbols: Sequence[str], seconds_a_frame: float
 ) -> Figure:
     """Posteriors over time, a panel a model: phonemes in colour, the blank in grey."""
-    figure = Figure(figsize=(WIDTH, 0.7 + 1.15 * len(posteriors)))
-    panels = figure.subplots(len(posteriors), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, (name, found) in zip(panels, posteriors.items(), strict=True):
+    size = len(posteriors)
+    figure, panels = grid(0.7 + 1.15 * size, size, sharex=True, sharey=True)
+    for [axes], (name, found) in zip(panels, posteriors.items(), strict=True):
         at = (np.arange(len(found)) + 0.5) * seconds_a_frame
         axes.fill_between(at, found[:, BLANK], color="0.88", lw=0, label="blank")
         for label in range(1, found.shape[1]):
@@ -62,7 +61,7 @@ def alignment(
         _name_peaks(axes, found, at, symbols)
         axes.set_title(look(name).label, loc="left")
         axes.set_ylim(0, 1.12)
-    panels[-1].set_xlabel("seconds")
+    panels[-1, 0].set_xlabel("seconds")
     figure.supylabel("probability", fontsize=9)
     return figure
 
@@ -86,8 +85,7 @@ def by_phoneme(pairs: pd.DataFrame) -> Figure:
     said = pairs[pairs.said.notna() & (pairs.said != "")]
     counts = said.groupby("said")["count"].sum().sort_values(ascending=False)
     shown = counts.index[:24]
-    figure = Figure(figsize=(WIDTH, 2.8))
-    axes = figure.subplots()
+    figure, [[axes]] = grid(2.8)
     for name, group in said.groupby("model", sort=False):
         right = group[group.said == group.heard].groupby("said")["count"].sum()
         share = 1 - right.reindex(shown, fill_value=0) / group.groupby("said")["count"].sum()[shown]
@@ -100,8 +98,7 @@ def by_phoneme(pairs: pd.DataFrame) -> Figure:
 
 def curves(evaluations: pd.DataFrame) -> Figure:
     """Errors on dev over updates: thin lines are seeds, thick ones their medians."""
-    figure = Figure(figsize=(WIDTH, 2.8))
-    axes = figure.subplots()
+    figure, [[axes]] = grid(2.8)
     for name, group in evaluations.groupby("model", sort=False):
         wide = 100 * group.pivot(index="step", columns="seed", values="error_rate")
         axes.plot(wide, color=look(name).colour, lw=0.6, alpha=0.6)
@@ -117,20 +114,15 @@ def curves(evaluations: pd.DataFrame) -> Figure:
 def growth(runs: pd.DataFrame) -> Figure:
     """Errors on synthetic speech, by the words heard in training and by those of an utterance."""
     settings = [name for name in ("amount", "length") if (runs.setting == name).any()]
-    figure = Figure(figsize=(WIDTH, 2.8))
-    panels = figure.subplots(1, len(settings), sharey=True, squeeze=False)[0]
+    figure, [panels] = grid(2.8, 1, len(settings), sharey=True)
     for axes, setting in zip(panels, settings, strict=True):
         mine = runs[runs.setting == setting].assign(heard=lambda x: x.utterances * x.words)
         over = "heard" if setting == "amount" else "words"
         for name, group in mine.groupby("model", sort=False):
             middle = 100 * group.groupby(over).test_error.mean()
             axes.plot(middle.index, middle, label=look(name).label, lw=1.6, **_line(name))
-        axes.set_xscale("log")
-        ticks = sorted(mine[over].unique())
-        axes.set_xticks(ticks, [f"{x:,}" for x in ticks])
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        title = "words heard in training" if over == "heard" else "words an utterance"
-        axes.set_xlabel(title)
+        powers_of_two(axes, sorted(mine[over].unique()))
+        axes.set_xlabel("words heard in training" if over == "heard" else "words an utterance")
     panels[0].set_ylabel("phoneme error rate (%)")
     legend(figure, panels)
     return figure
