@@ -121,6 +121,14 @@ def test_c7_asks_for_softmax_and_for_lsh_and_a_reduced_run_refutes_neither(
     assert judged(rules.on_par, {"mnist-14": one}, **C7).outcome == outcome
 
 
+def test_c7_tells_how_far_linear_is_from_softmax_where_it_does_not_decide():
+    one = trained({"softmax": (2.0, 1), "linear": (2.05, 1), "lsh-1": (2.4, 1)})
+    other = trained({"softmax": (1.0, 1), "linear": (1.1, 1)}, 1, setting="mnist-28")
+    found = judged(rules.on_par, {"mnist-14": one, "mnist-28": other}, **C7)
+    assert found.outcome == SUPPORTED
+    assert "28 x 28: softmax 1.000, linear 1.100 (1 seed, linear +10.0 %)" in found.evidence
+
+
 def test_c10_compares_at_the_time_that_all_reached():
     """Linear makes two updates in the time of one, so softmax stands at its half."""
     one = trained({"softmax": (3.0, 2), "linear": (3.2, 1), "lsh-1": (3.0, 2)}, 3,

@@ -156,8 +156,12 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
               "relative": pair.as_dict(), "answers": answers}  # fmt: skip
     seen = []
     for one in found:
-        bits = (f"{WORDS[name]} {value:.3f}" for name, value in _bits(summarise(one)).items())
-        seen.append(f"{one.study.side} x {one.study.side}: {', '.join(bits)}")
+        bits = _bits(summarise(one))
+        words = ", ".join(f"{WORDS[name]} {value:.3f}" for name, value in bits.items())
+        if one is not trained and {"linear", "softmax"} <= set(bits):
+            off, few = bits["linear"] / bits["softmax"] - 1, len(one.study.seeds)
+            words += f" ({few} seed{'s' * (few > 1)}, linear {signed(100 * off, 1)} %)"
+        seen.append(f"{one.study.side} x {one.study.side}: {words}")
     less = "" if n >= FEWEST_SEEDS else f", fewer than {FEWEST_SEEDS}, so nothing is decided"
     size = f"{trained.study.side} x {trained.study.side}"
     whole = "reduced models" if any(is_reduced(one.study) for one in found) else "published size"
