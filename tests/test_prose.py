@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -11,7 +12,7 @@ from IPython.utils.capture import capture_output
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from replication.report import prose
-from replication.report.prose import MissingValueError, render
+from replication.report.prose import MissingValueError, from_which, render
 
 NAMES = {"N": 64, "time": 1.5, "lost": math.nan, "nothing": None, "seen": {"C1": "so"}}
 
@@ -82,3 +83,11 @@ def test_a_text_that_was_not_filled_or_changed_afterwards_is_told(tmp_path):
     assert "cell 1 was changed after its values were filled in" in next(prose.problems(late))
     bare = new_notebook(cells=[new_markdown_cell("N = {{ N }}.")])
     assert "cell 1 asks for {{ N }}, and no cell fills it" in next(prose.problems(bare))
+
+
+@pytest.mark.parametrize(("high", "said"), [
+    (2.0, ""), (9.0, " (95 % interval up to 9)"),
+    (math.inf, " (95 % interval without an upper end)")])  # fmt: skip
+def test_an_interval_that_begins_below_all_lengths_may_have_no_end(high, said):
+    found = SimpleNamespace(status="below", high=high, shortest=2)
+    assert from_which(found) == f"at every length measured, from N = 2 on{said}"
