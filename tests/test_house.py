@@ -44,7 +44,6 @@ NEIGHBOURS = {
     "crossover": {"scaling"},
     "scaling": {"copy_task"},
     "head_size": {"copy_task"},
-    "published_width": {"copy_task"},
     "decoding": {"scaling"},
     "implementations": {"decoding"},
     "earlier": {"copy_task", "crossover"},

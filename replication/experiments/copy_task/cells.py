@@ -47,11 +47,13 @@ def sentence(cell: dict) -> str:
     both, exact, pair = ("linear", "softmax"), cell["exact_match"], cell["difference"]
     learnt = " and ".join("{1} of {2} {0}".format(name, *cell[f"{name}_learnt"]) for name in both)
     words = " and ".join(f"{100 * exact[name]:.0f} %" for name in both if name in exact)
-    found = [f"N = {cell['length']}: {learnt} runs copy at least {100 * LEARNT:g} % of the symbols "
+    found = [f"{_size(cell)}: {learnt} runs copy at least {100 * LEARNT:g} % of the symbols "
              f"(whole words: {words}, medians)"]  # fmt: skip
+    until = cell["softmax_until"]
     if pair["n"] > 1:
         ends = interval(pair["mean"], pair["low"], pair["high"], "90 % interval")
-        found.append(f"linear minus softmax is {ends}, margin {MARGIN:.3f})")
+        most = f"at most {ends}, as softmax, with {until} updates, is taken to lose nothing"
+        found.append(f"linear minus softmax is {most if until else ends}, margin {MARGIN:.3f})")
     if (times := cell["factor"])["mean"]:
         ends = f"{fold(times['low'])} to {fold(times['high'])}, {FACTOR:g} allowed"
         found.append(f"its loss is {fold(times['mean'])} times that of softmax ({ends})")
@@ -65,8 +67,15 @@ def aside(cell: dict) -> str:
     """What was seen at a length that decides nothing beside the others."""
     ends = " and ".join(f"{loss:.2g} ({name})" for name, loss in cell["final_loss"].items())
     few = f"with {cell['seeds']} of {FEWEST_SEEDS} seeds"
-    why = few if cell["seeds"] < FEWEST_SEEDS else "with fewer updates"
-    return f"N = {cell['length']} decides nothing, {why}: losses end at {ends} nats per token."
+    short = cell["updates"] < cell["published_updates"]
+    less = "with fewer updates" if short else "with less width"
+    why = few if cell["seeds"] < FEWEST_SEEDS else less
+    return f"{_size(cell)} decides nothing, {why}: losses end at {ends} nats per token."
+
+
+def _size(cell: dict) -> str:
+    width = f"Width {cell['width']}, " if "width" in cell else ""
+    return f"{width}N = {cell['length']}"
 
 
 def _calm(cell: dict) -> str:
@@ -105,11 +114,11 @@ def _missing(cell: dict) -> str:
 
 def overview(evidence: Any, judged: Mapping[str, list[dict]]) -> pd.DataFrame:
     """What C1 and E1 are judged by, ``judged`` by setting and length; linear before softmax."""
-    return pd.DataFrame(
-        _line(setting, cell, found.runs)
-        for setting, found in evidence.settings.items()
-        for cell in judged[setting]
-    )
+    parts = [(setting, found.runs, cell) for setting, found in evidence.settings.items()
+             for cell in judged[setting] if "width" not in cell]  # fmt: skip
+    parts += [(f"paper, width {cell['width']}", evidence.wide.runs, cell)
+              for cell in judged["paper"] if "width" in cell]  # fmt: skip
+    return pd.DataFrame(_line(setting, cell, runs) for setting, runs, cell in parts)
 
 
 def _line(setting: str, cell: dict, runs: pd.DataFrame) -> dict:

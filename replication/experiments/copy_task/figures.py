@@ -5,6 +5,7 @@ median; a mechanism differs from the others in colour, dash and marker, so also 
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +47,31 @@ def curves(evaluations: pd.DataFrame, drops: Mapping[int, int]) -> Figure:
             axes.annotate("learning rate lowered", (drop, 1), (-3 if late else 3, -1), **place,
                           ha="right" if late else "left", va="top", size=SMALL)  # fmt: skip
     next(iter(panels.values())).legend(loc="lower left")
+    return figure
+
+
+def widths(wide: Any, narrow: Any) -> Figure:
+    """Loss on held-out data over updates, on a log scale, a panel a mechanism, of the seeds of the
+    wide model; of the narrow one to its end, which may be later."""
+    rows, length = narrow.evaluations, wide.study.lengths[0]
+    same = rows[(rows.length == length) & rows.seed.isin(wide.evaluations.seed)]
+    names = sorted(set(wide.evaluations.attention), reverse=True)
+    figure, [panels] = grid(2.6, 1, len(names), sharey=True)
+    parts = ((same, narrow, {"lw": 1.0, "ls": (0, (3, 1.5)), "color": "0.35"}),
+             (wide.evaluations, wide, {"lw": 1.5}))  # fmt: skip
+    for axes, name in zip(panels, names, strict=True):
+        for found, model, look in parts:
+            label = f"width {model.study.d_model}"
+            for _, one in found[found.attention == name].groupby("seed"):
+                look = {"color": look_of(name).colour} | look
+                axes.plot(one.step, one.eval_loss, label=label, **look)
+                label = None
+        if (drop := wide.study.lr_drop_after) < wide.evaluations.step.max():
+            axes.axvline(drop, color="0.6", lw=1, zorder=0)
+        axes.set(title=look_of(name).words, xlabel="updates", yscale="log")
+        axes.legend(loc="upper right")
+        log_ticks(axes.yaxis)
+    panels[0].set_ylabel("loss (nats per token)")
     return figure
 
 

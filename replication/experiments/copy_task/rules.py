@@ -130,6 +130,20 @@ def spike_interval(runs: pd.DataFrame) -> tuple[float, float]:
     return 1000 * float(np.nan_to_num(low)), 1000 * float(high)
 
 
+def by_width(wide: Any, narrow: Any) -> pd.DataFrame:
+    """A row a width and mechanism, of the seeds that both have: means of all evaluations in the
+    last tenth of the updates of the wide one, which the narrow one may exceed."""
+    ends = wide.evaluations.groupby("attention").step.max()
+    there = narrow.evaluations[narrow.evaluations.length.isin(wide.study.lengths)]
+    rows = pd.concat({"wide": wide.evaluations, "narrow": there}, names=["model"])
+    rows = rows.reset_index("model")
+    last = rows.attention.map(ends)
+    rows = rows[((1 - numbers.LAST) * last < rows.step) & (rows.step <= last)]
+    both = rows.groupby(["attention", "seed"]).model.transform("nunique") == 2
+    columns = ["eval_loss", "token_accuracy", "exact_match"]
+    return rows[both].groupby(["model", "attention"])[columns].mean()
+
+
 # Four questions -------------------------------------------------------------------------------
 
 
@@ -137,13 +151,17 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     """The four answers at one length (None: open), the outcome, and what it rests on."""
     linear, softmax = (runs[runs.attention == name] for name in ("linear", "softmax"))
     learnt = [(one.token_accuracy >= LEARNT) & ~one.stopped for one in (linear, softmax)]
-    pair, updates = compared(runs), int(runs.updates.max())
+    until, updates = softmax.updates.max(), int(runs.updates.max())
+    is_cut = bool(until < linear.updates.max())  # not so if one of them was not run
+    pair = compared(runs.assign(final_loss=runs.final_loss.where(runs.attention == "linear", 0.0))
+                    if is_cut else runs)  # fmt: skip
     reached = base.below(pair.low, pair.high, MARGIN)
     rates = stability(runs).set_index("attention").spikes_per_1000.to_dict()
     stopped, seeds = int(linear.stopped.sum()), len(set(linear.seed) & set(softmax.seed))
     cell = {
         "length": int(runs.length.iloc[0]), "seeds": seeds,
         "updates": updates, "published_updates": published_updates,
+        "softmax_until": int(until) if is_cut else None,
         "linear_learnt": [int(learnt[0].sum()), len(linear)],
         "softmax_learnt": [int(learnt[1].sum()), len(softmax)],
         "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
@@ -158,7 +176,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     asked = {  # a run that stopped will never converge; one that was cut short might
         "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
         "reaches": _counts(reached if some_learnt else None, early),  # else it says nothing
-        "same_factor": _counts(_same(cell["factor"]) if some_learnt else None, early),
+        "same_factor": _counts(_same(cell["factor"], is_cut) if some_learnt else None, early),
         "stable": False if cells.instability(cell) else cells.steady(cell),
     }
     return cell | asked | {"verdict": outcome(seeds, **asked)}
@@ -169,8 +187,10 @@ def _counts(answer: bool | None, early: bool) -> bool | None:
     return None if answer is False and early else answer
 
 
-def _same(found: dict[str, float | None]) -> bool | None:
-    return None if found["low"] is None else base.below(found["low"], found["high"], FACTOR)
+def _same(found: dict[str, float | None], is_cut: bool) -> bool | None:
+    """Softmax that was cut short would have lost less: then a yes is none."""
+    answer = None if found["low"] is None else base.below(found["low"], found["high"], FACTOR)
+    return None if answer and is_cut else answer
 
 
 def outcome(
@@ -198,21 +218,24 @@ def combine(outcomes: Iterable[str]) -> str:
 
 def converges(evidence: Any, setting: str) -> Verdict:
     """Does linear attention converge stably, to the loss of softmax, at all lengths?"""
-    if not (found := _cells(evidence, setting)):
+    if not (found := _cells(evidence.settings.get(setting))):
         return _not_run(setting)
+    wide = [one | {"width": evidence.wide.study.d_model} for one in _cells(evidence.wide)]
     enough = [one for one in found if one["seeds"] >= FEWEST_SEEDS]
     whole = [one for one in enough if one["updates"] >= one["published_updates"]]
-    decisive = whole or enough or found
+    narrow = whole or enough or found
+    decisive = [one for one in wide if one["seeds"] >= FEWEST_SEEDS] or narrow
     words = [*map(cells.sentence, decisive)]
-    words += [cells.aside(one) for one in found if one not in decisive]
+    words += [cells.aside(one) for one in wide + found if one not in decisive]
     outcome = combine(cell["verdict"] for cell in decisive)
-    values = {"lengths": found, "decisive": [cell["length"] for cell in decisive]}
+    values = {"lengths": found, "wide": wide, "by_width": decisive is not narrow}
+    values["decisive"] = [cell["length"] for cell in narrow]
     return Verdict(outcome, " ".join(words), values)
 
 
 def does_not_converge(evidence: Any, setting: str) -> Verdict:
     """Is linear attention unstable or unlike softmax, length by length?"""
-    if not (found := _cells(evidence, setting)):
+    if not (found := _cells(evidence.settings.get(setting))):
         return _not_run(setting)
     fails = [_fails(cell) for cell in found]
     words = map(cells.failure, fails, found)
@@ -239,10 +262,8 @@ def _not_run(setting: str) -> Verdict:
     return Verdict(INCONCLUSIVE, f"The setting {setting} was not run.", {})
 
 
-def _cells(evidence: Any, setting: str) -> list[dict[str, Any]]:
-    if not (trained := evidence.settings.get(setting)):
-        return []
-    found = trained.runs.groupby("length")
+def _cells(trained: Any) -> list[dict[str, Any]]:
+    found = trained.runs.groupby("length") if trained else ()
     return [judge(runs, trained.study.published_updates) for _, runs in found]
 
 

@@ -1,7 +1,7 @@
 """What is run: one unit a trained model, and what is seen of those that are looked at closer."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,14 @@ from replication import measure, store, train
 from replication.attention import mechanism
 from replication.experiments import training
 from replication.experiments.copy_task.numbers import ORIGINS
-from replication.experiments.copy_task.studies import Run, Study, fitted, resolve, study_of
+from replication.experiments.copy_task.studies import (
+    Run,
+    Study,
+    fitted,
+    resolve,
+    study_of,
+    wider,
+)
 from replication.experiments.copy_task.task import FORMS, TASKS, CopyTask, copy_text, exact_match
 from replication.experiments.studies import run_of
 from replication.model import DecoderOnly, EncoderDecoder, Sizes
@@ -26,6 +33,8 @@ NAME = "copy_task"
 MODELS = {"paper": DecoderOnly, "earlier": EncoderDecoder}
 """The paper's model for the copy task, and that of the earlier replication."""
 WHICH = ["attention", "length", "seed"]
+WIDE = "width-"
+"""So the names of units begin that have the published width where the others have less."""
 
 
 # Training -------------------------------------------------------------------------------------
@@ -75,12 +84,10 @@ def units_of(studies: Iterable[Study], workers: int = 2) -> list[Unit]:
     ]
 
 
-def ensure(
-    studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
-) -> list[Kept]:
-    """All runs of the studies, as saved or trained now, so many side by side."""
-    return training.ensure(units_of(studies, workers), folder=folder, rows=rows, workers=workers,
-                           what="copy task")  # fmt: skip
+def wide_units(studies: Iterable[Study], workers: int = 2) -> list[Unit]:
+    """The same of models of the published width, which their names tell in place of the setting."""
+    return [replace(unit, name=unit.name.replace(study.setting, f"{WIDE}{study.d_model}", 1))
+            for study in studies for unit in units_of([study], workers)]  # fmt: skip
 
 
 def _unit(run: Run, workers: int = 2) -> Unit:
@@ -101,7 +108,8 @@ def units(profile: str) -> list[Unit]:
 
     def on(device: str) -> list[Unit]:
         studies = [resolve(name, profile, device=device) for name in ORIGINS]
-        return [*units_of(studies), *map(patterns_unit, studies)]
+        wide = wide_units(wider(profile, device=device))
+        return [*units_of(studies), *wide, *map(patterns_unit, studies)]
 
     return training.of_this_machine(on)
 
@@ -198,22 +206,28 @@ class Evidence(NamedTuple):
     """What the rules, figures and tables take."""
 
     settings: Mapping[str, Trained]
+    wide: Trained | None = None
+    """Setting paper at the published width, where the other runs have less."""
 
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of units: those of runs, and patterns if they are among them."""
     kept = list(kept)
+    wide = [one for one in kept if one.unit.name.startswith(WIDE)]
+    kept = [one for one in kept if not one.unit.name.startswith(WIDE)]
     rows, found = {one.unit.name: one.rows for one in kept}, training.by_run(Run, kept)
-    return Evidence({name: _trained(found[name], rows.get(f"{name}-patterns"))
-                     for name in ORIGINS if name in found})  # fmt: skip
+    settings = {name: _trained(found[name], rows.get(f"{name}-patterns"))
+                for name in ORIGINS if name in found}  # fmt: skip
+    wide = sorted(wide, key=lambda one: -one.unit.numbers["steps"])  # of a study are the longest
+    return Evidence(settings, _trained(*training.by_run(Run, wide).values()) if wide else None)
 
 
-def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None) -> Trained:
+def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None = None) -> Trained:
     # not above: its statistics take seconds to import, and no process that trains needs them
     from replication.experiments.copy_task.rules import summarise
 
     study = study_of(list(kept))
-    ordered = {run: kept[run] for run in study.runs() if run in kept}
+    ordered = {run: kept[run] for run in study.runs() if run in kept} | kept
     steps, evaluations, failures = training.curves(ordered, WHICH, EVALUATION)
     runs = summarise(steps, evaluations, failures)
     facts = next(iter(ordered.values())).facts
@@ -233,13 +247,15 @@ def costs(evidence: Evidence) -> list[dict]:
     """By setting the seconds of all updates, and in place of an estimate their operations: 6 P T,
     forward and backward passes of P parameters over T tokens."""
     rows = []
-    for setting, found in evidence.settings.items():
+    wide = {"published width": evidence.wide} if evidence.wide else {}
+    parts = {f"{name} setting": found for name, found in evidence.settings.items()} | wide
+    for name, found in parts.items():
         kinds = {(run.attention, run.length): run for run in found.study.runs()}
         flops = 0.0
-        for kind, seeds in found.runs.groupby(["attention", "length"]).size().items():
+        for kind, updates in found.runs.groupby(["attention", "length"]).updates.sum().items():
             run = kinds[kind]
             parameters = sum(p.numel() for p in new_model(run).parameters())
-            flops += 6.0 * parameters * seeds * run.steps * run.batch_size * run.length
-        part = f"copy task, {setting} setting ({len(found.runs)} runs)"
+            flops += 6.0 * parameters * updates * run.batch_size * run.length
+        part = f"copy task, {name} ({len(found.runs)} runs)"
         rows.append({"Part": part, "Flops": flops, "Measured": float(found.runs.seconds.sum())})
     return rows

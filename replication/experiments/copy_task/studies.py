@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice, product
 from typing import Any
@@ -124,6 +124,24 @@ def usable(study: Study) -> Study:
     for attention in study.attentions:
         one_of("attention", attention, trained())
     return studies.on_device(study)
+
+
+SHARED = ("steps", "batch_size", "lr", "seeds", "device")
+
+
+def shared(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a notebook has chosen for the copy task and for models of other sizes alike."""
+    return {name: given[name] for name in SHARED if given.get(name) is not None}
+
+
+def wider(profile: str, **given: Any) -> list[Study]:
+    """Setting paper at the published width, a study a mechanism, where the profile has less."""
+    if profile not in numbers.WIDER:
+        return []
+    updates = numbers.WIDER_UPDATES[profile]
+    own = {name: numbers.WIDER[profile] | {"steps": updates.get(name)} | shared(given)
+           for name in numbers.ORDER[:2]}  # fmt: skip
+    return [resolve("paper", profile, attentions=name, **more) for name, more in own.items()]
 
 
 def study_of(runs: Sequence[Run]) -> Study:

@@ -1,32 +1,45 @@
 """What is run: models of the copy task, a unit each, with heads of several sizes."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from replication.experiments import training
 from replication.experiments.copy_task import run as copying
-from replication.experiments.copy_task import variants
-from replication.experiments.copy_task.studies import STUDIES, Run, Study, resolve
+from replication.experiments.copy_task.studies import STUDIES, Run, Study, resolve, shared
 from replication.experiments.head_size import numbers
 from replication.experiments.studies import run_of
 from replication.store import Kept, Unit
-
-units_of = partial(variants.units_of, "head_size", "heads-of-{features}")
-ensure = partial(variants.ensure, units_of, "head sizes")
-costs = partial(variants.costs, "head sizes")
 
 
 def studies(profile: str, **given: Any) -> dict[int, Study]:
     """By the features of a head; softmax with the smallest heads alone."""
     sizes, width = numbers.FEATURES[profile], STUDIES[numbers.SETTING, profile].d_model
     fixed = {"lengths": numbers.LENGTHS[profile], "seeds": numbers.SEEDS[profile]}
-    fixed |= {"attentions": numbers.LINEAR} | variants.shared(given)
+    fixed |= {"attentions": numbers.LINEAR} | shared(given)
     both = {"attentions": (numbers.CONTROL, numbers.LINEAR)}
     own = {D: {"n_heads": width // D} | (both if min(sizes) == D else {}) for D in sizes}
     return {D: resolve(numbers.SETTING, profile, **fixed | own[D]) for D in sizes}
+
+
+def units_of(studies: Mapping[int, Study]) -> list[Unit]:
+    """One a run of the copy task; the size of its heads stands for the setting in its name."""
+    return [replace(one, experiment="head_size",
+                    name=one.name.replace(study.setting, f"heads-of-{D}", 1))
+            for D, study in studies.items() for one in copying.units_of([study])]  # fmt: skip
+
+
+def ensure(
+    studies: Mapping[int, Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
+) -> list[Kept]:
+    """All runs, as saved or trained now; if only saved ones may be used, those that there are."""
+    units = units_of(studies)
+    if rows == "saved":
+        return training.saved(units, folder)[0]
+    return training.ensure(units, folder=folder, rows=rows, workers=workers, what="head sizes")
 
 
 def units(profile: str) -> list[Unit]:
@@ -40,5 +53,22 @@ def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
     for one in kept:
         run = run_of(Run, one.unit.numbers)
         which = {"features": run.d_model // run.n_heads, "symbols": copying.task_of(run).most}
-        rows.append(variants.ended(one).assign(**which))
+        rows.append(ended(one).assign(**which))
     return pd.concat(rows, ignore_index=True)
+
+
+def ended(one: Kept) -> pd.DataFrame:
+    """One row: how a run ended (``rules.summarise``), and its floating-point operations, 6 a
+    parameter and token."""
+    # not above: its statistics take seconds to import, and no process that trains needs them
+    from replication.experiments.copy_task.rules import summarise
+
+    run = run_of(Run, one.unit.numbers)
+    found = summarise(*training.curves({run: one}, copying.WHICH, copying.EVALUATION))
+    tokens = run.steps * run.batch_size * run.length
+    return found.assign(flops=6.0 * one.facts["parameters"] * tokens)
+
+
+def costs(runs: pd.DataFrame) -> list[dict]:
+    flops, seconds = float(runs.flops.sum()), float(runs.seconds.sum())
+    return [{"Part": f"head sizes ({len(runs)} runs)", "Flops": flops, "Measured": seconds}]
