@@ -44,6 +44,7 @@ NEIGHBOURS = {
     "crossover": {"scaling"},
     "scaling": {"copy_task"},
     "head_size": {"copy_task"},
+    "equal_care": {"crossover", "scaling"},
     "decoding": {"scaling"},
     "implementations": {"decoding"},
     "earlier": {"copy_task", "crossover"},

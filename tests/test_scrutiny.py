@@ -216,7 +216,7 @@ def test_a_number_may_come_as_text(changed):
 
 def test_bars_are_ratios_within_the_run():
     """Made-up rows in which all rivals take four times as long and as much memory."""
-    names = ("linear", "linear, PyTorch", "authors", "softmax", "softmax-textbook")
+    names = ("linear", "linear-pytorch", "authors", "softmax", "softmax-textbook")
     rows = [
         {"contender": name, "head_dim": D, "N": n, "round": i, "us": us, "peak_bytes": 50 * us}
         for name, us in zip(names, (1.0, 4.0, 4.0, 4.0, 4.0), strict=True)

@@ -6,7 +6,8 @@ from cases import BOUNDS, Case, assert_all_near, expected, solve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.attention import softmax_attention, softmax_attention_tiled
+from replication.attention import softmax_attention
+from replication.attention.softmax_tiled import softmax_attention_tiled
 from replication.measure import peak_bytes
 
 SINGLE = BOUNDS[torch.float32]

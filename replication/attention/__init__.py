@@ -14,7 +14,6 @@ from replication.attention.kernels import available_kernel, choose_kernel
 from replication.attention.linear import linear_attention, linear_attention_step, watch_denominators
 from replication.attention.lsh import lsh_attention
 from replication.attention.softmax import softmax_attention
-from replication.attention.softmax_tiled import softmax_attention_tiled
 
 
 @cache

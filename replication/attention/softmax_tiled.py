@@ -1,8 +1,8 @@
 """Causal softmax attention with the same care as linear attention: the same tiles, threads and
 compiler.
 
-Notebook 02 and ``bench attention`` show by it how much of a difference in time is that of the
-mechanisms, and how much that of the kernels. ``softmax_blocks`` says what is computed.
+It tells how much of a difference in time is that of the mechanisms, and how much that of the
+kernels. ``softmax_blocks`` says what is computed.
 """
 
 from functools import partial
@@ -11,9 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from replication.attention.card import Look, Mechanism
 from replication.attention.checks import check_attention, confined, hidden_keys, once
 from replication.attention.compiled import Sizes, call, places_of, rows_dense, share
-from replication.attention.kernels import SOFTMAX, passes
+from replication.attention.feature_maps import elu_plus_one
+from replication.attention.kernels import SOFTMAX, choose_kernel, passes
+from replication.attention.softmax import CACHE, softmax_attention
 
 BLOCK = 64
 """Queries, and keys, that are worked on at a time."""
@@ -75,3 +78,30 @@ def _run(name: str, s: Sizes, lengths: Tensor, log_sums: Tensor, *tensors: Tenso
     kernel = passes(SOFTMAX)[name]
     run = partial(call, kernel, places_of(tensors), lengths.numpy(), (log_sums.data_ptr(),), s)
     share(run, s.B * s.H, s.B * s.H * s.N**2 * (s.D + s.M), kernel.floats(s), log_sums)
+
+
+def tiled_or_fused(
+    Q: Float[Tensor, "B H N D"],
+    K: Float[Tensor, "B H L D"],
+    V: Float[Tensor, "B H L M"],
+    *,
+    causal: bool = False,
+    key_lengths: Int[Tensor, " B"] | None = None,
+) -> Float[Tensor, "B H N M"]:
+    """Eq. (2) by tiles where the compiled kernel of linear attention, with its elu + 1, would run,
+    else by PyTorch's fused kernel."""
+    if choose_kernel(Q, V, causal, elu_plus_one, group=SOFTMAX).kernel == "compiled":
+        return softmax_attention_tiled(Q, K, V, causal=True, key_lengths=key_lengths)
+    return softmax_attention(Q, K, V, causal=causal, key_lengths=key_lengths)
+
+
+CARD = Mechanism(
+    name="softmax-tiled",
+    attend=tiled_or_fused,
+    look=Look("softmax, our tiles", "softmax by our tiles", "#e08fd0", "P", (0, (5, 1)), True),
+    time_power=2,
+    memory_power=1,
+    reference="softmax",
+    memory=CACHE,
+    order=25,
+)

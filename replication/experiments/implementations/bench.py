@@ -18,9 +18,8 @@ import torch
 from tqdm.auto import tqdm
 
 from replication import measure, store
-from replication.attention import FrozenStack, mechanism, softmax_attention_tiled
+from replication.attention import FrozenStack, contenders, mechanism
 from replication.attention.authors import ABSENT, is_installed
-from replication.attention.kernels import SOFTMAX, available_kernel
 from replication.experiments.decoding.run import HEADS, LAYERS, WIDTH, stack
 from replication.experiments.implementations.scrutiny import slope, training
 
@@ -41,14 +40,14 @@ SPIN = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end:
 
 
 def attends() -> dict[str, Callable]:
-    """Every kernel by its name; those that cannot run here are left out."""
-    found = {name: mechanism(name) for name in ("linear", "softmax", "softmax-textbook")}
-    found["linear, PyTorch"] = partial(mechanism("linear"), kernel="pytorch")
-    if is_installed():
-        found["authors"] = mechanism("authors")
-    if available_kernel(SOFTMAX).kernel == "compiled":
-        found["softmax, tiled"] = softmax_attention_tiled
-    return found
+    """Every contender of linear and softmax attention that can run here, by its name."""
+    able = {
+        name: form
+        for name, form in contenders().items()
+        if not (form.mechanism.shared_keys or form.mechanism.unavailable("float32"))
+    }
+    return {name: partial(form.mechanism, **form.options) if form.options else form.mechanism
+            for name, form in able.items()}  # fmt: skip
 
 
 def run(options: Namespace) -> int:
@@ -224,7 +223,7 @@ def _shares(rows: pd.DataFrame, rate: float) -> Iterator[tuple[str, float, float
 
 def _memories(rows: pd.DataFrame) -> Iterator[tuple[str, float, float]]:
     memory = rows.groupby(["contender", "head_dim", "N"]).peak_bytes.first()
-    ratio = (memory["linear, PyTorch"] / memory["linear"]).loc[:, 1024:]
+    ratio = (memory["linear-pytorch"] / memory["linear"]).loc[:, 1024:]
     yield "memory, PyTorch's kernel / compiled, least from N = 1024 on", ratio.min(), 1 / 1.1
     long = memory["linear"].loc[64].loc[1024:]
     growth = slope(long.index, long * long.index)

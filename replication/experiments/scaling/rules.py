@@ -148,7 +148,7 @@ def faster(evidence: Evidence, opponent: str, from_length: int) -> Verdict:
     """The outcome is of our kernel; the authors' is judged beside it."""
     if evidence.refused:
         return Verdict(INCONCLUSIVE, evidence.refused, {})
-    found = {kernel: _faster(evidence.layer, kernel, opponent, from_length) for kernel in KERNELS}
+    found = {kernel: faster_by(evidence.layer, kernel, opponent, from_length) for kernel in KERNELS}
     ours, theirs = found.values()
     beside = f"By the authors' kernel it is {theirs.outcome}. {theirs.evidence}"
     if "authors" not in set(evidence.layer.contender):
@@ -157,7 +157,8 @@ def faster(evidence: Evidence, opponent: str, from_length: int) -> Verdict:
     return Verdict(ours.outcome, f"{ours.evidence} {beside}", values)
 
 
-def _faster(rows: pd.DataFrame, kernel: str, opponent: str, from_length: int) -> Verdict:
+def faster_by(rows: pd.DataFrame, kernel: str, opponent: str, from_length: int) -> Verdict:
+    """By one kernel, from this length on."""
     name = words()[opponent]
     long = rows[from_length <= rows.N]
     found = ask(ratios, long, kernel, opponent)
