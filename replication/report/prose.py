@@ -80,10 +80,7 @@ def small(count: int) -> str:
 def from_which(found: Any) -> str:
     """On which lengths a contender is cheaper by a Crossover, after "is faster than ..."."""
     if found.status == "below":
-        end = found.high or 0
-        until = f"up to {whole(end)}" if math.isfinite(end) else "without an upper end"
-        sure = f" (95 % interval {until})" if end > found.shortest + 0.5 else ""
-        return f"at every length measured, from N = {whole(found.shortest)} on{sure}"
+        return found.everywhere
     if found.edge:
         return found.edge
     if found.status == "beyond":

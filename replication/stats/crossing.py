@@ -2,7 +2,8 @@
 
 Between lengths the log ratio of each unit is interpolated (PCHIP, in log N); the answer is where
 the mean over units passes 0 for good. Its interval has the lengths at which the interval of the
-ratio contains 1: the crossover lies outside it as rarely as the ratio there lies outside its own.
+ratio contains 1, whose ends are joined by lines between those that were measured: what is
+interpolated run by run would scatter less between lengths than at them.
 """
 
 from collections.abc import Mapping
@@ -91,6 +92,8 @@ class Measured(Crossover):
 
     crossings: int
     """How often the ratio passes 1, in either direction."""
+    unsure: tuple[int, ...] = ()
+    """The lengths measured at which the interval of the ratio contains 1."""
 
     @property
     def edge(self) -> str:
@@ -100,6 +103,14 @@ class Measured(Crossover):
         return (
             f"at every length measured above N = {self.shortest}, where they cannot be told apart"
         )
+
+    @property
+    def everywhere(self) -> str:
+        """What is said if it is cheaper at every length, certainly or not."""
+        seen = f"at every length measured, from N = {self.shortest} on"
+        places = [f"{N}" for N in self.unsure]
+        listed = " and ".join(filter(None, (", ".join(places[:-1]), *places[-1:])))
+        return f"{seen} (not certainly at N = {listed})" if places else seen
 
     def brief(self) -> str:
         """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""
@@ -111,9 +122,10 @@ class Measured(Crossover):
             return f"{yes} {self.edge}"
         text = {
             "beyond": f"{no} at N = {self.longest}, the longest that both reached",
-            "below": f"{yes} at every length measured, from N = {self.shortest} on",
+            "below": f"{yes} {self.everywhere}",
         }.get(self.status) or f"{yes} from N = {rounded(self.at)} on"
         interval = self._interval(f"below {self.shortest}", f"beyond {self.longest}")
+        interval = "" if self.status == "below" else interval
         if self.crossings <= (self.status == "crosses"):
             return text + interval
         end = "and this is the last" if self.status == "crosses" else "but not for good"
@@ -139,13 +151,16 @@ def measured_crossover(
     x = np.log(N)
     points = np.linspace(x[0], x[-1], 1 + int(PER_OCTAVE * np.log2(N[-1] / N[0])))
     curves = PchipInterpolator(x, logs, axis=1)(points)
-    mean, low, high, _ = over_units(curves, level, quantity)
-    at, *ends = (_last_not_cheaper(np.exp(points), band) for band in (mean, high, low))
-    low, high = (None, None) if quantity in EXACT else ends
+    at = _last_not_cheaper(np.exp(points), over_units(curves, level, quantity)[0])
+    _, least, most, _ = over_units(logs, level, quantity)
+    low, high = (_last_not_cheaper(np.exp(points), np.interp(points, x, band))
+                 for band in (most, least))  # fmt: skip
+    low, high = (None, None) if quantity in EXACT else (min(low, at), max(high, at))
     passes = int(np.count_nonzero(np.diff(logs.mean(0) > 0)))
     return Measured(
         contender=contender, opponent=opponent, quantity=quantity, at=at, low=low, high=high,
         level=level, shortest=int(N[0]), longest=int(N[-1]), crossings=passes,
+        unsure=() if quantity in EXACT else tuple(N[(least <= 0) & (most >= 0)].tolist()),
     )  # fmt: skip
 
 
