@@ -67,11 +67,18 @@ def answer() -> str:
     seen = []
     for claim in claims.claims():
         verdict = found["claims"][claim.id]
-        outcome = MARKS.get(verdict["outcome"], "? inconclusive")
+        outcome = _mark(verdict["outcome"])
+        theirs = verdict["values"].get("authors", {}).get("outcome", verdict["outcome"])
+        if theirs != verdict["outcome"]:
+            outcome += f"; by the authors' kernel {_mark(theirs)}"
         lines.append(f"| {claim.id} | {claim.title} | {claim.by} | {outcome} |")
         seen.append(f"- **{claim.id}** {verdict['evidence']}")
     summary = "<details><summary>What was seen, claim by claim</summary>"
     return "\n".join([*lines, "", summary, "", *seen, "", "</details>"])
+
+
+def _mark(outcome: str) -> str:
+    return MARKS.get(outcome, "? inconclusive")
 
 
 def refresh() -> None:

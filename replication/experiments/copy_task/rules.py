@@ -238,8 +238,10 @@ def does_not_converge(evidence: Any, setting: str) -> Verdict:
     if not (found := _cells(evidence.settings.get(setting))):
         return _not_run(setting)
     fails = [_fails(cell) for cell in found]
-    words = map(cells.failure, fails, found)
-    return Verdict(by_answers(fails), "; ".join(words) + ".", {"lengths": found})
+    words = "; ".join(map(cells.failure, fails, found)) + "."
+    if not any(cell["stable"] is False for cell in found):
+        words += " At no length is linear attention shown to be unstable."
+    return Verdict(by_answers(fails), words, {"lengths": found})
 
 
 def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:

@@ -51,12 +51,12 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     worse, sizes = _above(spread["difference"], lost), losing(runs, found.fit, lost)
     where = [f"D = {D} and {n} symbols" for (D, n), is_lost in sizes.items() if is_lost]
     text = (
-        f"Linear attention copies {_percent(spread['fit'])} of the words that have at most as many "
-        f"symbols as a head has features, and {_percent(spread['longer'])} of longer ones: "
-        f"{_percent(spread['difference'], 'points')} fewer. Softmax with heads of "
-        f"{runs.features.min()} copies {_percent(spread['softmax'])}. {len(found)} seeds. {seen} "
-        f"Words are longer than heads have features at {len(sizes)} sizes; {lost:.0%} fewer of "
-        f"them are certainly copied at {len(where)}{': ' * bool(where)}{'; '.join(where)}."
+        f"{seen} Words are longer than heads have features at {len(sizes)} sizes; {100 * lost:.0f} "
+        f"% fewer of them are certainly copied at {len(where)}{': ' * bool(where)}"
+        f"{'; '.join(where)}. On average {_percent(spread['longer'])} of such words are copied, "
+        f"{_percent(spread['fit'])} of those that fit: {_percent(spread['difference'], 'points')} "
+        f"fewer. Softmax with heads of {runs.features.min()} copies {_percent(spread['softmax'])}. "
+        f"{len(found)} seeds."
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip

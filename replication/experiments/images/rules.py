@@ -35,14 +35,14 @@ def _stopped(trained: Any) -> list[tuple[str, int]]:
 
 def at_equal_time(trained: Any) -> pd.DataFrame:
     """Bits of every run that did not stop, at the time of training that all of its seed reached:
-    attention, seed, seconds, bits_per_dim; between two evaluations by a straight line."""
+    attention, seed, seconds, bits_per_dim, updates; between two evaluations by a straight line."""
     rows, found = [], trained.evaluations.set_index(["attention", "seed"]).sort_values("seconds")
     for seed, runs in found[~found.index.isin(_stopped(trained))].groupby("seed"):
         time = runs.groupby("attention").seconds.max().min()
         for attention, run in runs.groupby("attention"):
-            bits = np.interp(time, run.seconds, run.bits_per_dim)
-            rows.append((attention, seed, time, float(bits)))
-    return pd.DataFrame(rows, columns=["attention", "seed", "seconds", "bits_per_dim"])
+            then = (np.interp(time, run.seconds, run[name]) for name in ("bits_per_dim", "step"))
+            rows.append((attention, seed, time, *map(float, then)))
+    return pd.DataFrame(rows, columns=["attention", "seed", "seconds", "bits_per_dim", "updates"])
 
 
 def differences(runs: pd.DataFrame, opponent: str, relative: bool = False) -> np.ndarray:
@@ -272,10 +272,13 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     if len(values) > 1:
         low, high = mean_interval(values, ALPHA)
         ends = f" (95 % interval {signed(low, 3)} to {signed(high, 3)})"
+    made = times.groupby("attention").updates.mean()
     text = (
         f"{side} x {side}, {'reduced model' if is_reduced(trained.study) else 'published size'}, "
         f"after {times.seconds.mean():,.0f} s of updates: linear minus {opponent} is "
-        f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds; on average {levels}."
+        f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds; on average {levels}, "
+        "where 8 are those of a guess. Linear attention made "
+        f"{made['linear'] / made[opponent]:.1f} times as many updates in that time."
     )
     found = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
     return Verdict(by_answers([answer]), text, found)
