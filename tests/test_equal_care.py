@@ -9,6 +9,7 @@ from replication import claims
 from replication.attention import available_kernel, mechanism, softmax_attention
 from replication.attention.kernels import SOFTMAX
 from replication.attention.softmax_tiled import tiled_or_fused
+from replication.cli import main
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
 from replication.experiments.equal_care import rules, run
 from replication.experiments.equal_care.numbers import resolve
@@ -89,3 +90,10 @@ def test_shares_need_both_forms():
     none = Evidence(rows[rows.contender != "softmax"], {"profile": "quick"})
     with pytest.raises(ValueError, match='No rows of contender "softmax"'):
         rules.shares(none)
+
+
+def test_tiles_are_not_compared_where_they_cannot_be(capsys):
+    asked = ["crossover", "--compare", "linear", "softmax-tiled"]
+    assert main([*asked, "--no-causal"]) == 2
+    assert "softmax-tiled has a causal mask" in capsys.readouterr().err
+    assert mechanism("softmax-tiled").unavailable("float64")

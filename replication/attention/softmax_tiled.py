@@ -103,5 +103,6 @@ CARD = Mechanism(
     memory_power=1,
     reference="softmax",
     memory=CACHE,
+    unavailable=lambda dtype: None if dtype == "float32" else "Our tiles are for float32 only",
     order=25,
 )
