@@ -22,7 +22,7 @@ MARKS = {
 }
 GROUPS = {"paper": "Claimed by the paper", "this report": "Asked by this report",
           "earlier replication": "Found by the earlier replication"}  # fmt: skip
-ROW = 0.16
+ROW = 0.142
 """Inches between rows."""
 
 
@@ -89,7 +89,7 @@ def _draw(axes: Axes, y: int, id: str, row: pd.Series | None, spoke: Mapping[str
 
 
 def _mark(axes: Axes, x: float, y: float | int, look: dict) -> None:
-    axes.plot(x, y, ms=6, markerfacecoloralt="white", mew=1.1, clip_on=False, **look)
+    axes.plot(x, y, ms=5.5, markerfacecoloralt="white", mew=1.1, clip_on=False, **look)
 
 
 def in_words(table: pd.DataFrame) -> str:
