@@ -143,8 +143,8 @@ def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) 
 def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
     """One panel a title, one line an opponent: its cost over the contender's, against N.
 
-    Bands are intervals of the ratios; large markers and bars at 1 are the crossovers with theirs,
-    in the look of the opponent.
+    Bands and black bars are intervals of the ratios; large markers and bars at 1 are the
+    crossovers with theirs, in the look of the opponent.
     """
     every = [found for lines in panels.values() for found in lines]
     nouns = {NOUNS[found.quantity] for _, found in every}
@@ -168,8 +168,10 @@ def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
 
 def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
     own = look_of(found.opponent)
-    axes.fill_between(table.index, table.low, table.high, color=own.colour, alpha=0.25, lw=0)
-    axes.plot(table.value, ms=4, lw=1.4, label=f"{own.label}: {brief(found)}", **line(own))
+    axes.fill_between(table.index, table.low, table.high, color=own.colour, alpha=0.3, lw=0)
+    axes.vlines(table.index, table.low, table.high, color="0.15", lw=0.8, zorder=3)
+    axes.plot(table[["low", "high"]], "_", color="0.15", ms=5, mew=0.8, zorder=3)
+    axes.plot(table.value, ms=2.8, lw=1.2, label=f"{own.label}: {brief(found)}", **line(own))
     if found.status == "crosses":
         look = {"marker": own.marker, "color": own.colour, "ms": 6, "mec": "0"}
         _draw_crossover(axes, found, 1.0, look)
