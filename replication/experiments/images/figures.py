@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from replication.attention import look_of
 from replication.attention.card import Look
-from replication.experiments.images.numbers import CONTENDERS, PAPER, TITLES
+from replication.experiments.images.numbers import CONTENDERS, PAPER, RIVAL, TITLES, Published
 from replication.experiments.images.rules import speeds
 from replication.experiments.images.run import pictures
 from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks
@@ -122,31 +122,45 @@ def _strip(axes: Axes, images: np.ndarray, gap: int = 1) -> None:
 
 
 def throughput(timed: Mapping[str, Any]) -> Figure:
-    """Images a second at the best batch, beside the paper's on its GPU; one panel a data set."""
-    figure, [panels] = grid(2.8, 1, len(timed), sharey=True)
-    for axes, (dataset, found) in zip(panels, timed.items(), strict=True):
-        rows = speeds(found)
-        names = [name for name in (*CONTENDERS, "authors") if name in set(rows.contender)]
-        for i, name in enumerate(names):
-            mine, one = rows[rows.contender == name], look(name)
-            axes.plot([i] * len(mine), mine.images_per_second, one.marker, color=one.colour, ms=6,
-                      label="here, one thread, by batch" if not i else None)  # fmt: skip
-            ends = mine.sort_values("batch").iloc[[0, -1][len(mine) == 1 :]]
-            for row, side in zip(ends.itertuples(), ("right", "left")[-len(ends) :], strict=True):
-                axes.annotate(f"{row.batch:.0f}", (i, row.images_per_second), size=SMALL, ha=side,
-                              va="center", textcoords="offset points",
-                              xytext=(6 if side == "left" else -6, 0))  # fmt: skip
+    """Images a second by batch, and below them the paper's; one panel a data set."""
+    tables = {dataset: speeds(found) for dataset, found in timed.items()}
+    there = set().union(*(table.contender for table in tables.values()))
+    names = [name for name in (*CONTENDERS, RIVAL) if name in there]
+    figure, [panels] = grid(0.8 + 0.34 * len(names), 1, len(timed), sharey=True)
+    for axes, (dataset, table) in zip(panels, tables.items(), strict=True):
+        for row, name in enumerate(names):
+            _draw_speeds(axes, row, name, table[table.contender == name].sort_values("batch"))
             if name in PAPER[dataset]:
-                axes.plot(i, PAPER[dataset][name].images_per_second, "_", color="0.2", ms=14, mew=2,
-                          label="paper, GPU" if not i else None)  # fmt: skip
-                axes.plot(i, 1 / PAPER[dataset][name].cpu_seconds, "+", color="0.2", ms=8,
-                          label="paper, CPU, one image" if not i else None)  # fmt: skip
-        axes.set_xticks(range(len(names)), [label(name) for name in names], rotation=35, ha="right")
-        axes.set(title=TITLES[dataset], yscale="log", xlim=(-0.5, len(names) - 0.3))
-        log_ticks(axes.yaxis)
-    panels[0].set_ylabel("images a second")
-    legend(figure, panels[:1])
+                _draw_published(axes, row, PAPER[dataset][name])
+        axes.set(title=TITLES[dataset], xscale="log", xlabel="images a second")
+        axes.margins(x=0.1)
+        log_ticks(axes.xaxis)
+    panels[0].set_yticks(range(len(names)), [label(name) for name in names])
+    panels[0].set_ylim(len(names) - 0.45, -0.5)
+    legend(figure, panels, columns=2)
     return figure
+
+
+def _draw_speeds(axes: Axes, row: int, name: str, mine: pd.DataFrame) -> None:
+    """Batches one below the other, the smallest hollow; it and the largest are written beside."""
+    one = look(name)
+    for i, (batch, speed) in enumerate(zip(mine.batch, mine.images_per_second, strict=True)):
+        place, first = row - 0.3 + 0.3 * i / max(1, len(mine) - 1), i == 0
+        axes.plot(speed, place, one.marker, ms=5, mew=1.2, mec=one.colour, ls="",
+                  mfc="white" if first else one.colour, label="here, one image" if first and not row
+                  else "here, in batches" if not row else None)  # fmt: skip
+        if first or i == len(mine) - 1:
+            axes.annotate(f"{batch:.0f}", (speed, place), (-6 if first else 6, 0), size=SMALL - 0.5,
+                          ha="right" if first else "left", va="center",
+                          textcoords="offset points")  # fmt: skip
+
+
+def _draw_published(axes: Axes, row: int, theirs: Published) -> None:
+    dark, first = {"color": "0.2", "ls": ""}, row == 0
+    axes.plot(1 / theirs.cpu_seconds, row + 0.27, "x", ms=5, mew=1.3, **dark,
+              label="paper, CPU, one image" if first else None)  # fmt: skip
+    axes.plot(theirs.images_per_second, row + 0.27, "|", ms=7, mew=2.2, **dark,
+              label="paper, GPU, best batch" if first else None)  # fmt: skip
 
 
 def memory(timed: Mapping[str, Any]) -> Figure:
