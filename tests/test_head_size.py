@@ -88,8 +88,9 @@ def test_it_trains_and_its_rows_become_a_figure(tmp_path):
     assert set(found.symbols) == {6}
     (cost,) = EXPERIMENT.costs(found)
     assert cost["Part"] == "head sizes (3 runs)"
-    labels = [text.get_text() for text in figures.words(found).legends[0].get_texts()]
-    assert labels == ["linear, n = 6", "softmax, n = 6"]
+    drawn = figures.words(found).axes
+    assert [axes.get_title() for axes in drawn] == ["linear", "softmax"]
+    assert [len(axes.patches) for axes in drawn] == [2, 1]
     assert len(run.ensure(studies, tmp_path, rows="saved")) == len(kept)
     assert all(store.is_current(one.unit, tmp_path) for one in kept)
 
