@@ -273,7 +273,7 @@ def test_a_lower_loss_at_one_of_two_lengths_is_partly_lower():
            against_lsh(LINEAR, [0.02, 0.9, 0.05], length=64)]  # fmt: skip
     found = rules.ends_lower(evidence_of(pd.concat(two)), setting="paper", opponent="lsh")
     assert found.outcome == PARTLY
-    assert "N = 32: linear minus lsh is \u22120.44 nats per token (95 % interval" in found.evidence
+    assert "N = 32: linear minus LSH is \u22120.44 nats per token (95 % interval" in found.evidence
 
 
 # Tables ---------------------------------------------------------------------------------------

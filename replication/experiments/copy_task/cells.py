@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from replication.attention import look_of
 from replication.experiments.base import signed
 from replication.experiments.copy_task.numbers import FACTOR, FEWEST_SEEDS, LEARNT, MARGIN
 
@@ -18,6 +19,11 @@ def answers(cell: dict) -> list[bool | None]:
 def steady(cell: dict) -> bool | None:
     """Whether spikes are certainly few enough; that they are too many ``instability`` says."""
     return True if cell["spike_interval"][1] <= cell["spikes_allowed"] else None
+
+
+def called(attention: str) -> str:
+    """To readers: softmax, linear, LSH."""
+    return look_of(attention).label.partition(",")[0]
 
 
 def nats(value: float) -> str:
@@ -65,7 +71,7 @@ def sentence(cell: dict) -> str:
 
 def aside(cell: dict) -> str:
     """What was seen at a length that decides nothing beside the others."""
-    ends = " and ".join(f"{loss:.2g} ({name})" for name, loss in cell["final_loss"].items())
+    ends = " and ".join(f"{loss:.2g} ({called(name)})" for name, loss in cell["final_loss"].items())
     few = f"with {cell['seeds']} of {FEWEST_SEEDS} seeds"
     short = cell["updates"] < cell["published_updates"]
     less = "with fewer updates" if short else "with less width"
@@ -113,11 +119,12 @@ def _missing(cell: dict) -> str:
 
 
 def overview(evidence: Any, judged: Mapping[str, list[dict]]) -> pd.DataFrame:
-    """What C1 and E1 are judged by, ``judged`` by setting and length; linear before softmax."""
-    parts = [(setting, found.runs, cell) for setting, found in evidence.settings.items()
-             for cell in judged[setting] if "width" not in cell]  # fmt: skip
-    parts += [(f"paper, width {cell['width']}", evidence.wide.runs, cell)
-              for cell in judged["paper"] if "width" in cell]  # fmt: skip
+    """What C1 and E1 are judged by, ``judged`` by setting and length; linear before softmax. The
+    cells of a setting's wider model, which have a width, stand behind its others."""
+    parts = [(f"{setting},\u00a0wide" if "width" in cell else setting,
+              evidence.wide.runs if "width" in cell else found.runs, cell)
+             for setting, found in evidence.settings.items()
+             for cell in sorted(judged[setting], key=lambda one: "width" in one)]  # fmt: skip
     return pd.DataFrame(_line(setting, cell, runs) for setting, runs, cell in parts)
 
 

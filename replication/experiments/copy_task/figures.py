@@ -5,6 +5,7 @@ median; a mechanism differs from the others in colour, dash and marker, so also 
 """
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,21 @@ def curves(evaluations: pd.DataFrame, drops: Mapping[int, int]) -> Figure:
     By length, the learning rate falls after so many updates, where a grey line is drawn.
     """
     figure, panels = _losses(evaluations, height=3.0)
-    place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
     for length, axes in panels.items():
-        ends, drop = evaluations.step[evaluations.length == length].max(), drops[length]
-        if drop < ends:
-            axes.axvline(drop, color="0.6", lw=1, zorder=0)
-            late = drop > ends / 2
-            axes.annotate("learning rate lowered", (drop, 1), (-3 if late else 3, -1), **place,
-                          ha="right" if late else "left", va="top", size=SMALL)  # fmt: skip
+        _draw_drop(axes, drops[length], evaluations.step[evaluations.length == length].max())
     next(iter(panels.values())).legend(loc="lower left")
     return figure
+
+
+def _draw_drop(axes: Axes, drop: int, end: Integral, above: bool = True) -> None:
+    """Where the learning rate falls, if before the end, in words at the top or at the foot."""
+    if drop >= end:
+        return
+    axes.axvline(drop, color="0.6", lw=1, zorder=0)
+    late = drop > end / 2
+    axes.annotate("learning rate lowered", (drop, float(above)), (-3 if late else 3, 2 - 3 * above),
+                  xycoords=("data", "axes fraction"), textcoords="offset points", size=SMALL,
+                  ha="right" if late else "left", va="top" if above else "bottom")  # fmt: skip
 
 
 def widths(wide: Any, narrow: Any) -> Figure:
@@ -66,12 +72,12 @@ def widths(wide: Any, narrow: Any) -> Figure:
                 look = {"color": look_of(name).colour} | look
                 axes.plot(one.step, one.eval_loss, label=label, **look)
                 label = None
-        if (drop := wide.study.lr_drop_after) < wide.evaluations.step.max():
-            axes.axvline(drop, color="0.6", lw=1, zorder=0)
+        _draw_drop(axes, wide.study.lr_drop_after, wide.evaluations.step.max(), above=False)
         axes.set(title=look_of(name).words, xlabel="updates", yscale="log")
         axes.legend(loc="upper right")
         log_ticks(axes.yaxis)
-    panels[0].set_ylabel("loss (nats per token)")
+    least = min(found.eval_loss.min() for found, *_ in parts)
+    panels[0].set(ylabel="loss (nats per token)", ylim=(least / 3, None))
     return figure
 
 

@@ -249,14 +249,15 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
     if setting not in evidence.settings:
         return _not_run(setting)
     trained, answers, words, values = evidence.settings[setting], [], [], {}
+    name = cells.called(opponent)
     against = trained.runs.length[trained.runs.attention == opponent]
     for length, runs in trained.runs[trained.runs.length.isin(against)].groupby("length"):
         early = bool(runs.updates.max() < trained.study.published_updates)
-        answer, text, values[str(length)] = _lower(differences(runs, opponent).difference, opponent)
+        answer, text, values[str(length)] = _lower(differences(runs, opponent).difference, name)
         answers.append(_counts(answer, early))
         words.append(f"N = {length}: {text}")
     if not words:
-        return Verdict(INCONCLUSIVE, f"No {opponent} was trained in setting {setting}.", {})
+        return Verdict(INCONCLUSIVE, f"No {name} was trained in setting {setting}.", {})
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)
 
 
