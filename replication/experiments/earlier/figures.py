@@ -114,7 +114,7 @@ def waterfall(times: pd.DataFrame) -> Figure:
         axes.set(title=f"N = {N}", xscale="log", xlim=(0.6, 300))
         axes.set_xticks([1, 10, 100], ["1", "10", "100"])
     called = {name: _short(one.words) for name, one in SPEED.items()}
-    called |= {"ours": "ours, causal", "mask": "no causal mask", ALL: "all switches, measured"}
+    called |= {"ours": "ours, with a mask", "mask": "no causal mask", ALL: "all switches, measured"}
     called |= {"together": "beyond the product\nof single factors", "theirs": "theirs, published"}
     called |= {"card": "double and batch of 32\non their card, at least"}
     panels[0].set_yticks(range(len(bars)), [called[name] for name in bars], size=SMALL)

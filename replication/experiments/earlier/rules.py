@@ -27,6 +27,8 @@ from replication.stats import ask, brief, median_interval
 
 WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
+CALLED = {WORDS[-1]: "does not explain"}
+"""To readers."""
 LENGTHS = TABLE_1["N"]
 
 
@@ -222,8 +224,7 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(known[name].words)
-    called = {WORDS[-1]: "does not explain"}
-    said = [f"{called.get(word, word)} ({', '.join(groups[word])})"
+    said = [f"{CALLED.get(word, word)} ({', '.join(groups[word])})"
             for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
     return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
 
@@ -235,17 +236,20 @@ def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
         seen = "–" if one["share"] is None else f"{100 * one['share']:+.0f} % of the way"
         if one["borrowed"] >= convergence["contributes"]:
             seen += f"; without help up to {100 * one['borrowed']:.0f} % of the symbols are lost"
-        rows.append((CONVERGENCE[name], "convergence", seen, one["verdict"]))
+        verdict = CALLED.get(one["verdict"], one["verdict"])
+        rows.append((CONVERGENCE[name], "convergence", seen, verdict))
     if len(evidence.times):
         found = factors(evidence.times)
         limits = {name: speed[name] for name in ("explains", "contributes")}
         card, least = card_verdict(found, **limits), on_their_card().alone
         for name, one in speed_verdicts(found, **limits).items():
             span = sorted(one["factors"].values())
-            seen, verdict = f"factor {span[0]:.2f} to {span[-1]:.2f}", one["verdict"]
+            seen = f"factor {span[0]:.2f} to {span[-1]:.2f}"
+            verdict = CALLED.get(one["verdict"], one["verdict"])
             if name == "double":
                 seen += f"; on their card {least.min():.1f} to {least.max():.1f} at least"
-                verdict += f" (there {card['verdict']})"
+                there = CALLED.get(card["verdict"], card["verdict"])
+                verdict += f" (on their card {'too' if there == verdict else there})"
             rows.append((SPEED[name], "speed", seen, verdict))
     return pd.DataFrame(
         {"": one.number, "Suspect": one.words, "Of": of, "Alone": seen, "Verdict": verdict}
