@@ -135,7 +135,7 @@ def times(rows: pd.DataFrame) -> Figure:
     """Time and memory of an utterance over its length, by models of published size."""
     figure, chosen = Figure(figsize=(WIDTH, 3.2)), rows[rows.direction == "train"]
     panels = figure.subplots(1, 2)
-    what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 2**20, "MiB an utterance"))
+    what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 1e6, "MB an utterance"))
     for axes, (quantity, unit, label) in zip(panels, what, strict=True):
         for name, group in chosen.groupby("contender", sort=False):
             least = group.groupby("N")[quantity].min() / unit
