@@ -90,31 +90,34 @@ def costs(run: Run, flops_per_s: float) -> pd.DataFrame:
         for part in experiments.every()[name].costs(evidence):
             before = part["Flops"] / flops_per_s if "Flops" in part else part.get("Estimated")
             allowed = f"{duration(part['Allowed'])} allowed" if "Allowed" in part else ""
-            rows.append({"Experiment": part["Part"], "Measured after": duration(part["Measured"]),
+            said = part["Part"].replace("(1 runs)", "(1 run)")
+            rows.append({"Experiment": said, "Measured after": duration(part["Measured"]),
                          "Estimated before": allowed or duration(before)})  # fmt: skip
     return pd.DataFrame(rows, columns=["Experiment", "Estimated before", "Measured after"])
 
 
 def provenance(run: Run) -> pd.DataFrame:
-    """A row an experiment, or more if its units come from several commits or machines."""
-    titles = {name: one.title for name, one in experiments.every().items()}
-    units = [(titles[name], one.facts) for name, kept in run.kept.items() for one in kept]
-    rows = pd.DataFrame({"Experiment": title} | _origin(facts) for title, facts in units)
-    groups = rows.groupby(["Experiment", "Commit", "Machine", "Software"], sort=False)
-    found = groups.agg(
-        Units=("Source", "size"), Source=("Source", _joint), Load=("Load", "max")
-    ).reset_index()
-    found["Load"] = ["–" if pd.isna(load) else number(load) for load in found["Load"]]
-    return found[["Experiment", "Units", "Commit", "Source", "Machine", "Software", "Load"]]
+    """A row an experiment: its units, and whence they come."""
+    rows = []
+    for name, kept in run.kept.items():
+        found = pd.DataFrame(_origin(one.facts) for one in kept)
+        said = {key: "; ".join(dict.fromkeys(found[key])) for key in ("Machine", "Software")}
+        load = found["Load"].max()
+        rows.append({"Experiment": experiments.every()[name].title, "Units": len(kept),
+                     "Commits": " ".join(dict.fromkeys(found["Commit"])),
+                     "Source": _joint(found["Source"]), **said,
+                     "Load": "–" if pd.isna(load) else number(load)})  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def _origin(facts: dict) -> dict:
     machine, load = facts["machine"], facts["machine"]["load"]
-    place = f"{machine['processor']}, {machine['cores']} cores"
+    size = f"{machine['cores']} cores, {number(machine['memory_bytes'] / 1e9)} GB"
+    device = "" if machine["device"] == "cpu" else f", {machine['device']}"
     return {
         "Commit": f"`{facts['commit']}`",
         "Source": facts["source"],
-        "Machine": f"{place}, {number(machine['memory_bytes'] / 2**30)} GiB, {machine['device']}",
+        "Machine": f"{machine['processor']}, {size}{device}",
         "Software": f"PyTorch {machine['versions']['torch']}, Python {machine['python']}",
         "Load": load[0] if load else float("nan"),
     }
@@ -131,11 +134,11 @@ def deviations(found: Sequence[dict]) -> pd.DataFrame:
     """What differs from the first source that says something; a reason stands once, before all
     that it is given for."""
     groups: dict[str, list[dict]] = {}
-    for name, *sources, here, reason in (one.values() for one in found):
+    for name, *sources, here, reason in map(_to_readers, found):
         said = next((value for value in sources if value != "–"), here)
         if said != here:
             row = dict(zip(list(found[0])[1:-1], (*sources, here), strict=True))
-            groups.setdefault(reason, []).append({"number": name.replace("_", " ")} | row)
+            groups.setdefault(reason, []).append({"number": name} | row)
     rows = [{"why": reason if first is row else ""} | row
             for reason, (first, *others) in groups.items() for row in (first, *others)]  # fmt: skip
     return pd.DataFrame(rows).rename(columns=str.capitalize)
@@ -143,6 +146,11 @@ def deviations(found: Sequence[dict]) -> pd.DataFrame:
 
 def unsaid(found: Iterable[dict]) -> str:
     """What no source says, with the value here."""
-    silent = ((name, here) for name, *sources, here, _ in (one.values() for one in found)
+    silent = ((name, here) for name, *sources, here, _ in map(_to_readers, found)
               if set(sources) == {"–"})  # fmt: skip
-    return "; ".join(f"{name.replace('_', ' ')}: {here}" for name, here in silent)
+    return "; ".join(f"{name}: {here}" for name, here in silent)
+
+
+def _to_readers(one: dict) -> list[str]:
+    name, *others = (re.sub(r"\blsh(?![a-z])", "LSH", value) for value in one.values())
+    return [name.replace("_", " "), *others]
