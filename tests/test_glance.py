@@ -71,6 +71,7 @@ ROWS = [
     {"name": "seeds", "paper": "–", "code": "–", "here": "0, 1", "reason": "chance"},
     {"name": "steps", "paper": "9", "code": "7", "here": "9", "reason": "as published"},
     {"name": "batch", "paper": "3", "code": "3", "here": "2", "reason": "speed"},
+    {"name": "lsh_rounds", "paper": "–", "code": "–", "here": "4", "reason": "as in lsh"},
 ]
 
 
@@ -79,7 +80,7 @@ def test_only_what_differs_is_listed_and_a_reason_stands_once():
     assert table.Number.to_list() == ["lr", "d model", "batch"]
     assert table.Why.to_list() == ["small", "speed", ""]
     assert table.Here.to_list() == ["0.2", "4", "2"]
-    assert run.unsaid(ROWS) == "seeds: 0, 1"
+    assert run.unsaid(ROWS) == "seeds: 0, 1; LSH rounds: 4"
 
 
 def test_the_table_of_rules_tells_what_the_earlier_replication_found():

@@ -40,11 +40,12 @@ def table(rows: int) -> nbformat.NotebookNode:
     return shown("table", {"text/markdown": "\n".join(["| a |", "|---|", *lines])})
 
 
-def figure(folder: Path) -> nbformat.NotebookNode:
-    fig = Figure(figsize=(6, 3))
+def figure(folder: Path, id: str = "fig-x", height: float = 3) -> nbformat.NotebookNode:
+    fig = Figure(figsize=(6, height))
     for suffix in ("svg", "pdf"):
-        fig.savefig(folder / f"fig-x.{suffix}")
-    return shown("figure", {"image/png": ""}, alt="Nothing.", file=f"{folder}/fig-x", width_in=6)
+        fig.savefig(folder / f"{id}.{suffix}")
+    more = {"id": id, "alt": "Nothing.", "file": f"{folder}/{id}", "width_in": 6}
+    return shown("figure", {"image/png": ""}, **more)
 
 
 def pdf_pages(*cells) -> list[str]:
@@ -58,6 +59,22 @@ def test_rows_of_tables_do_not_break_nor_leave_their_caption():
     assert len(set(page_of.values())) > 1
     assert all(f"last{i}" in page for i, page in page_of.items())
     assert "A table for all." in page_of[0]
+
+
+@pytest.mark.parametrize(("height", "beside"), [(4.1, False), (3.2, True)])
+def test_no_two_lines_are_lost_on_a_page_of_figures(height, beside, tmp_path):
+    both = [figure(tmp_path, id, height) for id in ("fig-x", "fig-y")]
+    _, page, *rest = pdf_pages(prose("Text. " * 600), *both, prose("More. " * 900))
+    assert page.count("A figure for all.") == 2
+    assert ("More." in page or "Text." in page) == beside
+    assert "More." in rest[0]
+
+
+def test_in_the_appendix_text_fills_the_page_before_a_figure(tmp_path):
+    cells = prose("# More", "appendix"), prose("Text. " * 500), figure(tmp_path, height=4)
+    first, second = pdf_pages(*cells, prose("Then. " * 40))
+    assert "Then." in first
+    assert "A figure for all." in second
 
 
 @pytest.mark.parametrize("kind", ["figure", "table"])
