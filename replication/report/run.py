@@ -112,7 +112,7 @@ def provenance(run: Run) -> pd.DataFrame:
 
 def _origin(facts: dict) -> dict:
     machine, load = facts["machine"], facts["machine"]["load"]
-    size = f"{machine['cores']} cores, {number(machine['memory_bytes'] / 1e9)} GB"
+    size = f"{machine['cores']}\u00a0cores, {number(machine['memory_bytes'] / 1e9)}\u00a0GB"
     device = "" if machine["device"] == "cpu" else f", {machine['device']}"
     return {
         "Commit": f"`{facts['commit']}`",

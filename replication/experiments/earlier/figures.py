@@ -135,7 +135,7 @@ def _bars(mine: pd.Series, N: int) -> dict[str, tuple[float, float]]:
 
 def _draw_bar(axes: Axes, place: int, name: str, start: float, end: float) -> None:
     total, card = name in ("ours", ALL, "theirs", "card"), name == "card"
-    look: dict[str, Any] = {"color": "0.35" if total else SLOWER if end >= start else PALE}
+    look: dict[str, Any] = {"color": "0.15" if total else SLOWER if end >= start else PALE}
     if card or name == "theirs":
         look = {"facecolor": "white", "edgecolor": "0.2", "hatch": "////" if card else ""}
     axes.barh(place, end - start, left=start, height=0.62, zorder=2, **look)
