@@ -27,7 +27,7 @@ from replication.stats import ask, brief, median_interval
 
 WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
-CALLED = {WORDS[-1]: "does not explain"}
+CALLED = {WORDS[-1]: "does not explain", OPEN: "stays open"}
 """To readers."""
 LENGTHS = TABLE_1["N"]
 
@@ -224,7 +224,7 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(known[name].words)
-    said = [f"{CALLED.get(word, word)} ({', '.join(groups[word])})"
+    said = [f"what {CALLED.get(word, word)} is {', '.join(groups[word])}"
             for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
     return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
 
