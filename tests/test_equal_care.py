@@ -18,13 +18,14 @@ from replication.experiments.scaling.run import Evidence
 LENGTHS = np.array([64, 128, 256, 512, 1024, 2048])
 
 
-def evidence(ratio, profile="quick"):
+def evidence(ratio, profile="quick", device="cpu"):
     """Of a method whose time is N, where softmax of equal care takes ``ratio`` times as long, and
     fused softmax the square of that."""
     times = {"linear": 1.0 * LENGTHS, "softmax-tiled": ratio * LENGTHS}
     rows = rows_of(times | {"softmax": ratio**2 * LENGTHS}, LENGTHS)
     layer = {"subject": "layer", "direction": "training", "causal": True, "clock": "thread"}
-    return Evidence(rows.assign(status="measured", **layer), {"profile": profile})
+    facts = {"profile": profile, "machine": {"device": device}}
+    return Evidence(rows.assign(status="measured", **layer), facts)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,9 @@ def test_the_sentence_says_from_where_on():
     assert "linear attention is faster than softmax by our tiles from N = 128 on" in found.evidence
 
 
-def test_smoke_decides_nothing():
-    found = claims.judge_with("equal_care", evidence(LENGTHS / 128, "smoke"))["X3"]
+@pytest.mark.parametrize("how", [{"profile": "smoke"}, {"device": "NVIDIA A100"}])
+def test_smoke_and_a_gpu_decide_nothing(how):
+    found = claims.judge_with("equal_care", evidence(LENGTHS / 128, **how))["X3"]
     assert found.outcome == INCONCLUSIVE
 
 
@@ -55,6 +57,8 @@ def test_the_share_of_the_method_is_one_of_logarithms():
     found = rules.shares(evidence(LENGTHS / 32))
     assert found.share.to_numpy() == pytest.approx(np.full(len(LENGTHS), 0.5))
     assert found["softmax-tiled"].loc[512] == pytest.approx(16)
+    slower = rules.shares(evidence(LENGTHS / 128))
+    assert slower.share.isna().to_list() == [True, True, False, False, False, False]
 
 
 def test_it_times_linear_attention_and_both_forms_of_softmax():
@@ -94,6 +98,7 @@ def test_shares_need_both_forms():
 
 def test_tiles_are_not_compared_where_they_cannot_be(capsys):
     asked = ["crossover", "--compare", "linear", "softmax-tiled"]
-    assert main([*asked, "--no-causal"]) == 2
-    assert "softmax-tiled has a causal mask" in capsys.readouterr().err
+    for more in (["--no-causal"], ["--mode", "generation"]):
+        assert main([*asked, *more]) == 2
+        assert "softmax-tiled works on whole sequences" in capsys.readouterr().err
     assert mechanism("softmax-tiled").unavailable("float64")

@@ -48,8 +48,8 @@ def test_words_must_be_lost_at_every_size_at_which_they_are_longer():
     found = claims.judge_with("head_size", rows)["X2"]
     assert found.outcome == PARTLY
     assert (
-        "Words are longer than heads have features at 2 sizes; 10 % fewer of them are certainly "
-        "copied at 1: D = 8 and 30 symbols. On average"
+        "Words are longer than heads have features at 2 sizes; 10 points fewer of them are "
+        "certainly copied at 1: D = 8 and 30 symbols. On average"
     ) in found.evidence
 
 

@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -13,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from replication.report import prose
 from replication.report.prose import MissingValueError, from_which, render
+from replication.stats import Measured
 
 NAMES = {"N": 64, "time": 1.5, "lost": math.nan, "nothing": None, "seen": {"C1": "so"}}
 
@@ -85,9 +85,12 @@ def test_a_text_that_was_not_filled_or_changed_afterwards_is_told(tmp_path):
     assert "cell 1 asks for {{ N }}, and no cell fills it" in next(prose.problems(bare))
 
 
-@pytest.mark.parametrize(("high", "said"), [
-    (2.0, ""), (9.0, " (95 % interval up to 9)"),
-    (math.inf, " (95 % interval without an upper end)")])  # fmt: skip
-def test_an_interval_that_begins_below_all_lengths_may_have_no_end(high, said):
-    found = SimpleNamespace(status="below", high=high, shortest=2)
+@pytest.mark.parametrize(("unsure", "said"), [
+    ((), ""), ((8,), " (not certainly at N = 8)"),
+    ((2, 4, 8), " (not certainly at N = 2, 4 and 8)")])  # fmt: skip
+def test_lengths_at_which_a_lead_is_not_certain_are_named(unsure, said):
+    ends = {"at": 0.0, "low": 0.0, "high": 9.0, "level": 0.95, "shortest": 2, "longest": 64}
+    names = {"contender": "linear", "opponent": "softmax", "quantity": "time_ms"}
+    found = Measured(**names, **ends, crossings=0, unsure=unsure)
     assert from_which(found) == f"at every length measured, from N = 2 on{said}"
+    assert found.sentence() == f"linear is faster than softmax {from_which(found)}"

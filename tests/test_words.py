@@ -59,5 +59,6 @@ def test_words_have_units():
     ],
 )
 def test_a_crossover_that_was_not_met_is_told_by_the_lengths_measured(status, words, unhooked):
-    found = SimpleNamespace(status=status, shortest=8, longest=4096, high=0.0, edge="")
+    everywhere = "at every length measured, from N = 8 on"
+    found = SimpleNamespace(status=status, longest=4096, edge="", everywhere=everywhere)
     assert from_which(found) == words

@@ -15,7 +15,7 @@ from replication.attention.card import Look, Mechanism
 from replication.attention.checks import check_attention, confined, hidden_keys, once
 from replication.attention.compiled import Sizes, call, places_of, rows_dense, share
 from replication.attention.feature_maps import elu_plus_one
-from replication.attention.kernels import SOFTMAX, choose_kernel, passes
+from replication.attention.kernels import SOFTMAX, choose_kernel, passes, wanted_kernel
 from replication.attention.softmax import CACHE, softmax_attention
 
 BLOCK = 64
@@ -95,6 +95,13 @@ def tiled_or_fused(
     return softmax_attention(Q, K, V, causal=causal, key_lengths=key_lengths)
 
 
+def unavailable(dtype: str = "float32") -> str | None:
+    if dtype != "float32":
+        return "Our tiles are for float32 only"
+    found = wanted_kernel(SOFTMAX)
+    return None if found.kernel == "compiled" else f"Our tiles are not compiled: {found.reason}"
+
+
 CARD = Mechanism(
     name="softmax-tiled",
     attend=tiled_or_fused,
@@ -103,6 +110,6 @@ CARD = Mechanism(
     memory_power=1,
     reference="softmax",
     memory=CACHE,
-    unavailable=lambda dtype: None if dtype == "float32" else "Our tiles are for float32 only",
+    unavailable=unavailable,
     order=25,
 )

@@ -69,9 +69,9 @@ def answer() -> str:
     for claim in claims.claims():
         verdict = found["claims"][claim.id]
         outcome = _mark(verdict["outcome"])
-        theirs = verdict["values"].get("authors", {}).get("outcome", verdict["outcome"])
-        if theirs != verdict["outcome"]:
-            outcome += f"; by the authors' kernel {_mark(theirs)}"
+        theirs = verdict["values"].get("authors", {})
+        if theirs.get("ratios") and theirs["outcome"] != verdict["outcome"]:
+            outcome += f"; by the authors' kernel {_mark(theirs['outcome'])}"
         lines.append(f"| {claim.id} | {claim.title} | {claim.by} | {outcome} |")
         seen.append(f"- **{claim.id}** {verdict['evidence']}")
     summary = "<details><summary>What was seen, claim by claim</summary>"

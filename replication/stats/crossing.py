@@ -137,8 +137,8 @@ def measured_crossover(
     rows: pd.DataFrame, contender: str, opponent: str, quantity: str = TIME, *, level: float = LEVEL
 ) -> Measured:
     """Where the contender's cost falls below the opponent's and stays below."""
-    N, logs = log_ratios(rows, contender, opponent, quantity)
-    logs = logs[~np.isnan(logs).any(1)]
+    N, every = log_ratios(rows, contender, opponent, quantity)
+    logs = every[~np.isnan(every).any(1)]
     if len(N) < 2:
         raise TooFewError(
             f"{len(N)} lengths have undisturbed repeats enough of both {contender} and {opponent}, "
@@ -152,7 +152,7 @@ def measured_crossover(
     points = np.linspace(x[0], x[-1], 1 + int(PER_OCTAVE * np.log2(N[-1] / N[0])))
     curves = PchipInterpolator(x, logs, axis=1)(points)
     at = _last_not_cheaper(np.exp(points), over_units(curves, level, quantity)[0])
-    _, least, most, _ = over_units(logs, level, quantity)
+    _, least, most, _ = over_units(every, level, quantity)
     low, high = (_last_not_cheaper(np.exp(points), np.interp(points, x, band))
                  for band in (most, least))  # fmt: skip
     low, high = (None, None) if quantity in EXACT else (min(low, at), max(high, at))

@@ -62,7 +62,8 @@ def sentence(cell: dict) -> str:
         found.append(f"linear minus softmax is {most if until else ends}, margin {MARGIN:.3f})")
     if (times := cell["factor"])["mean"]:
         ends = f"{fold(times['low'])} to {fold(times['high'])}, {FACTOR:g} allowed"
-        found.append(f"its loss is {fold(times['mean'])} times that of softmax ({ends})")
+        then = f" after {until} updates" if until else ""
+        found.append(f"its loss is {fold(times['mean'])} times that of softmax{then} ({ends})")
     found.append(instability(cell) or _calm(cell))
     if missing := _missing(cell):
         found.append(f"undecided for lack of {missing}")
@@ -114,6 +115,8 @@ def _missing(cell: dict) -> str:
         return ""
     if cell["updates"] < cell["published_updates"]:
         return f"updates: {cell['updates']} of {cell['published_updates']} were made"
+    if cell["softmax_until"]:
+        return f"updates of softmax: {cell['softmax_until']} of {cell['published_updates']}"
     learnt = (2 * a > b for a, b in (cell["linear_learnt"], cell["softmax_learnt"]))
     return "more seeds" if any(learnt) else "a mechanism that learns to copy"
 
@@ -140,7 +143,7 @@ def _line(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
         "≥ 99 %": ", ".join("{}/{}".format(*cell[f"{name}_learnt"]) for name in both),
         "Words (%)": ", ".join(f"{100 * cell['exact_match'][name]:.0f}" for name in both),
         "Final loss": ", ".join(f"{loss[name]:.1e}" for name in both),
-        "Difference (90 %)": apart or "–",
+        "Difference (90 %)": f"{'≤ ' * bool(cell['softmax_until'])}{apart or '–'}",
         "Ratio (90 %)": ratio or "–",
         "Spikes": ", ".join(f"{cell['spikes_per_1000'][name]:.1f}" for name in both),
         "a\u00a0b\u00a0c\u00a0d": "\u00a0".join(letters.get(one, "o") for one in answers(cell)),

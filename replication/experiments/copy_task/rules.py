@@ -151,24 +151,24 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     """The four answers at one length (None: open), the outcome, and what it rests on."""
     linear, softmax = (runs[runs.attention == name] for name in ("linear", "softmax"))
     learnt = [(one.token_accuracy >= LEARNT) & ~one.stopped for one in (linear, softmax)]
-    until, updates = softmax.updates.max(), int(runs.updates.max())
-    is_cut = bool(until < linear.updates.max())  # not so if one of them was not run
-    pair = compared(runs.assign(final_loss=runs.final_loss.where(runs.attention == "linear", 0.0))
-                    if is_cut else runs)  # fmt: skip
-    reached = base.below(pair.low, pair.high, MARGIN)
+    pair, updates = compared(runs), int(runs.updates.max())
+    until = _cut_short(linear, softmax)
+    most = pair if until is None else compared(runs.assign(
+        final_loss=runs.final_loss.where(runs.attention == "linear", 0.0)))  # fmt: skip
+    reached = base.below(pair.low, most.high, MARGIN)
     rates = stability(runs).set_index("attention").spikes_per_1000.to_dict()
     stopped, seeds = int(linear.stopped.sum()), len(set(linear.seed) & set(softmax.seed))
     cell = {
         "length": int(runs.length.iloc[0]), "seeds": seeds,
         "updates": updates, "published_updates": published_updates,
-        "softmax_until": int(until) if is_cut else None,
+        "softmax_until": until,
         "linear_learnt": [int(learnt[0].sum()), len(linear)],
         "softmax_learnt": [int(learnt[1].sum()), len(softmax)],
         "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
         "final_loss": runs.groupby("attention", sort=False).final_loss.median().to_dict(),
         "linear_stopped": stopped,
         "above_lowest": float(linear.above_lowest.max()) if len(linear) else 0.0,
-        "spikes_per_1000": rates, "difference": pair.as_dict(), "factor": factor(runs),
+        "spikes_per_1000": rates, "difference": most.as_dict(), "factor": factor(runs),
         "spike_interval": spike_interval(linear),
         "spikes_allowed": max(numbers.MOST_SPIKES, spike_interval(softmax)[1]),
     }  # fmt: skip
@@ -176,7 +176,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     asked = {  # a run that stopped will never converge; one that was cut short might
         "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
         "reaches": _counts(reached if some_learnt else None, early),  # else it says nothing
-        "same_factor": _counts(_same(cell["factor"], is_cut) if some_learnt else None, early),
+        "same_factor": _counts(_same(cell) if some_learnt else None, early),
         "stable": False if cells.instability(cell) else cells.steady(cell),
     }
     return cell | asked | {"verdict": outcome(seeds, **asked)}
@@ -187,10 +187,17 @@ def _counts(answer: bool | None, early: bool) -> bool | None:
     return None if answer is False and early else answer
 
 
-def _same(found: dict[str, float | None], is_cut: bool) -> bool | None:
-    """Softmax that was cut short would have lost less: then a yes is none."""
-    answer = None if found["low"] is None else base.below(found["low"], found["high"], FACTOR)
-    return None if answer and is_cut else answer
+def _same(cell: dict[str, Any]) -> bool | None:
+    """Where softmax was cut short nobody knows how much it would have lost."""
+    low, high = cell["factor"]["low"], cell["factor"]["high"]
+    return None if low is None or cell["softmax_until"] else base.below(low, high, FACTOR)
+
+
+def _cut_short(linear: pd.DataFrame, softmax: pd.DataFrame) -> int | None:
+    """The fewest updates of a softmax run, if one had fewer than the linear run of its seed."""
+    both = linear.merge(softmax, on="seed", suffixes=("", "_softmax"))
+    is_cut = (both.updates_softmax < both.updates).any()
+    return int(both.updates_softmax.min()) if is_cut else None
 
 
 def outcome(
@@ -224,7 +231,8 @@ def converges(evidence: Any, setting: str) -> Verdict:
     enough = [one for one in found if one["seeds"] >= FEWEST_SEEDS]
     whole = [one for one in enough if one["updates"] >= one["published_updates"]]
     narrow = whole or enough or found
-    decisive = [one for one in wide if one["seeds"] >= FEWEST_SEEDS] or narrow
+    decisive = [one for one in wide if one["seeds"] >= FEWEST_SEEDS
+                and one["updates"] >= one["published_updates"]] or narrow  # fmt: skip
     words = [*map(cells.sentence, decisive)]
     words += [cells.aside(one) for one in wide + found if one not in decisive]
     outcome = combine(cell["verdict"] for cell in decisive)

@@ -112,8 +112,9 @@ def _asked(options: Namespace, **numbers: Any) -> Scaling:
     slow = [name for name in found.contenders if name.startswith("lsh")]
     if options.compare is not None and found.threads > 1 and slow:
         raise ValueError(f"{slow[0]} is timed on one thread alone. Leave it, or --threads, out.")
-    if not options.causal and "softmax-tiled" in found.contenders:
-        raise ValueError("softmax-tiled has a causal mask. Leave it, or --no-causal, out.")
+    if "softmax-tiled" in found.contenders and (generates or not options.causal):
+        raise ValueError("softmax-tiled works on whole sequences with a causal mask. Leave it out, "
+                         "or take softmax.")  # fmt: skip
     if generates and not options.causal:
         raise ValueError("A token that is written sees no later one. Leave --no-causal out.")
     if generates and found.dtype not in EXACT:

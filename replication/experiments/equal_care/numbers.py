@@ -13,7 +13,7 @@ RUNS = {
     "reference": (doubling(1, 12), 6, 40.0),
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
-"""Lengths, runs, and seconds of a run. Ours: from the shortest to beyond where they cross."""
+"""Lengths, runs, and seconds of a run. Ours: from the shortest to where the methods differ."""
 SMOKE = {"heads": 2, "head_dim": 8}
 """As the benchmark has them there."""
 

@@ -16,8 +16,9 @@ EQUAL, FUSED = OPPONENTS
 
 def pays(evidence: Evidence, from_length: int) -> Verdict:
     """Is linear attention faster than softmax of equal care from this length on?"""
-    if evidence.refused:
-        return Verdict(INCONCLUSIVE, evidence.refused, {})
+    elsewhere = evidence.facts["machine"]["device"] != "cpu" and "Our tiles are for processors."
+    if why := evidence.refused or elsewhere:
+        return Verdict(INCONCLUSIVE, why, {})
     found = faster_by(evidence.layer, "linear", EQUAL, from_length)
     crossing = ask(measured_crossover, evidence.layer, "linear", EQUAL)
     said = f" Training one causal layer, {crossing.sentence(words())}." if crossing else ""
@@ -26,8 +27,8 @@ def pays(evidence: Evidence, from_length: int) -> Verdict:
 
 def shares(evidence: Evidence) -> pd.DataFrame:
     """By N, how many times as long softmax takes: of equal care, which is the method's part,
-    and fused; and the method's share of the latter, of logarithms."""
+    and fused; and the method's share of the latter, of logarithms, where both take longer."""
     found = pd.DataFrame({name: ratios(evidence.layer, "linear", name)["value"]
                           for name in OPPONENTS}).dropna()  # fmt: skip
-    logs = found.map(math.log)
-    return found.assign(share=logs[EQUAL] / logs[FUSED])
+    share = found[EQUAL].map(math.log) / found[FUSED].map(math.log)
+    return found.assign(share=share.where(found.min(axis=1) > 1))

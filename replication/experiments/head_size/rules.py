@@ -52,7 +52,7 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     where = [f"D = {D} and {n} symbols" for (D, n), is_lost in sizes.items() if is_lost]
     text = (
         f"{seen} Words are longer than heads have features at {len(sizes)} sizes; {100 * lost:.0f} "
-        f"% fewer of them are certainly copied at {len(where)}{': ' * bool(where)}"
+        f"points fewer of them are certainly copied at {len(where)}{': ' * bool(where)}"
         f"{'; '.join(where)}. On average {_percent(spread['longer'])} of such words are copied, "
         f"{_percent(spread['fit'])} of those that fit: {_percent(spread['difference'], 'points')} "
         f"fewer. Softmax with heads of {runs.features.min()} copies {_percent(spread['softmax'])}. "

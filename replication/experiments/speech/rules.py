@@ -31,10 +31,10 @@ def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
     rates = evidence.czech.groupby("model").test_error.mean()
     there = [model for model in order if model in rates]
     levels = ", ".join(f"{WORDS[model]} {100 * rates[model]:.1f} %" for model in there)
-    beside = [_pair(evidence.czech, *pair)["said"] for pair in pairwise(there) if pair not in asked]
+    beside = [_pair(evidence.czech, *pair) for pair in pairwise(there) if pair not in asked]
     said = "; ".join(one["said"] for one in found) + ". "
-    said += "".join(f"Of those that were trained, {text}, which the rule does not ask. "
-                    for text in beside)  # fmt: skip
+    said += "".join(f"Of those that were trained, {one['seen']}, which the rule does not ask. "
+                    for one in beside if "seen" in one)  # fmt: skip
     text = f"Phoneme error rates: {levels}. {said[0].upper()}{said[1:].rstrip()}"
     return Verdict(outcome, text, {"pairs": found, "error_rates": rates.to_dict()})
 
@@ -53,7 +53,7 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
     mean, (low, high) = float(difference.mean()), mean_interval(difference, 0.05)
     points = [signed(100 * x, 1) for x in (mean, low, high)]
     text = "{} is {} points (95 % interval {} to {})".format(names, *points)
-    head |= {"mean": mean, "low": low, "high": high}
+    head |= {"mean": mean, "low": low, "high": high, "seen": text}
     if wide.mean().max() > numbers.MOST_ERROR:
         most = f"more than {100 * numbers.MOST_ERROR:.0f} errors in 100 phonemes"
         return head | {"said": f"{text}, open as one of them makes {most}"}
