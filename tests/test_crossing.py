@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from crossover_cases import LINEAR, SOFTMAX, TRUE, N, machine_noise, measured, rows_of, simulated
 
-from replication.stats import brief, measured_crossover, median_interval
+from replication.stats import brief, measured_crossover, median_interval, ratios
 
 
 @pytest.mark.parametrize("lengths", [N, [100, 1000], [64, 128, 700], [7, 50, 299, 301, 9000]])
@@ -112,3 +112,15 @@ def test_the_interval_of_the_median_covers_it():
     draws = np.random.default_rng(0).exponential(size=(2000, 15))
     covered = [low <= np.log(2) <= high for _, low, high in map(median_interval, draws)]
     assert 0.94 < np.mean(covered) < 0.99
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_interval_holds_the_lengths_at_which_the_ratio_may_be_1(seed):
+    rows = rows_of({"linear": LINEAR, "softmax": SOFTMAX}, noise=machine_noise(seed, between=0.2))
+    found, table = measured_crossover(rows, "linear", "softmax"), ratios(rows, "linear", "softmax")
+    unsure = table.index[(table.low <= 1) & (table.high >= 1)]
+    assert found.unsure == tuple(unsure)
+    slower = max(table.index[table.high < 1], default=0)
+    after = [length for length in unsure if length > slower]
+    assert found.low <= min(after, default=found.at) <= max(after, default=found.at) <= found.high
+    assert found.low <= found.at <= found.high

@@ -137,6 +137,7 @@ def test_c10_compares_at_the_time_that_all_reached():
                    opponent="softmax")  # fmt: skip
     assert found.outcome == SUPPORTED
     assert found.values["mean"] == pytest.approx(-0.3)
+    assert "Linear attention made 2.0 times as many updates in that time" in found.evidence
 
 
 @pytest.mark.parametrize(("profile", "setting", "said"), [

@@ -9,7 +9,7 @@ import torch
 from speech_cases import said, small
 
 from replication import store, train
-from replication.experiments.base import INCONCLUSIVE, NOT, NOT_RUN, PARTLY, SUPPORTED
+from replication.experiments.base import INCONCLUSIVE, NOT, NOT_RUN, PARTLY, SUPPORTED, Verdict
 from replication.experiments.speech import figures, numbers, rules, run, studies
 from replication.experiments.speech.evidence import evidence
 from replication.experiments.speech.models import build, new_model
@@ -144,20 +144,29 @@ def test_half_of_the_units_is_evidence_too(made):
     assert "Not run here" in rules.fastest_an_epoch(evidence([]), ["lsh"], 800).evidence
 
 
-def judged(**rates) -> str:
+def judged(**rates) -> Verdict:
     """The verdict on four models whose error rates are these, give or take seeds."""
     rows = [{"setting": "czech", "model": m, "seed": s, "stopped": False,
              "test_error": r + 0.001 * s * (-1) ** i}
             for i, (m, r) in enumerate(rates.items()) for s in range(3)]  # fmt: skip
     found = evidence([])._replace(runs=pd.DataFrame(rows))
-    return rules.errors_in_order(found, ["softmax", "linear", "lsh", "bilstm"]).outcome
+    return rules.errors_in_order(found, ["softmax", "linear", "lsh", "bilstm"])
 
 
 def test_the_order_of_errors_is_judged():
-    assert judged(softmax=0.1, linear=0.2, lsh=0.3, bilstm=0.4) == SUPPORTED
-    assert judged(softmax=0.4, linear=0.3, lsh=0.2, bilstm=0.1) == NOT
-    assert judged(softmax=0.1, linear=0.2, lsh=0.4, bilstm=0.3) == PARTLY
-    assert judged(softmax=0.7, linear=0.8, lsh=0.9, bilstm=0.95) == INCONCLUSIVE
+    assert judged(softmax=0.1, linear=0.2, lsh=0.3, bilstm=0.4).outcome == SUPPORTED
+    assert judged(softmax=0.4, linear=0.3, lsh=0.2, bilstm=0.1).outcome == NOT
+    assert judged(softmax=0.1, linear=0.2, lsh=0.4, bilstm=0.3).outcome == PARTLY
+    assert judged(softmax=0.7, linear=0.8, lsh=0.9, bilstm=0.95).outcome == INCONCLUSIVE
+
+
+def test_neighbours_of_a_model_that_was_not_trained_are_told_beside_the_rule():
+    found = judged(softmax=0.5, linear=0.7, bilstm=0.4)
+    assert "LSH minus linear attention is open as LSH was not trained" in found.evidence
+    beside = "Of those that were trained, the Bi-LSTM minus linear attention is −29.8 points"
+    assert beside in found.evidence
+    assert found.evidence.endswith("), which the rule does not ask.")
+    assert "Of those" not in judged(softmax=0.1, linear=0.2, lsh=0.3, bilstm=0.4).evidence
 
 
 def timed(rounds=6, **factors) -> pd.DataFrame:
