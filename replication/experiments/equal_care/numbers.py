@@ -9,7 +9,7 @@ OPPONENTS = ("softmax-tiled", "softmax")
 """Softmax by our tiles, threads and compiler, and by PyTorch's fused kernel."""
 RUNS = {
     "smoke": (doubling(1, 5), 1, 2.0),
-    "quick": (doubling(3, 10), 3, 5.0),
+    "quick": (doubling(6, 10), 3, 3.0),
     "reference": (doubling(1, 12), 6, 40.0),
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
