@@ -77,8 +77,13 @@ CHOICES = {
     "paper": {},
     "reference": {
         **_SMALL, **because(HEADS, n_heads=4), **because("four times d_model", d_ff=512),
-        **because(FAST, lr=1e-3, lstm_lr=2e-3),
-        **because(SPEED, d_model=128, n_layers=4, steps=2000, longest=1500),
+        **because(FAST, lr=2e-3, lstm_lr=2e-3),
+        **because(SPEED, d_model=128, n_layers=4, steps=3000, longest=1500),
+        **because("half the usual size, for twice as many updates in the same time",
+                  batch_size=8, eval_batches=24),
+        **because("none: so few updates do not yet fit what is heard",
+                  hide_mels=0, hide_frames=0),
+        **because("about once an epoch", eval_every=150),
         **because("about as many weights as the transformer has", lstm_size=112),
         **because("two evaluations, as fewer are made", plateau=2),
     },
@@ -109,7 +114,11 @@ GROWTH = {
 second of ``amount``. 80 words are about 2,400 frames, as the longest utterance of the paper."""
 GROWTH_CHOICES = {
     "paper": {},
-    "reference": because(SPEED, seeds=(0,), steps=600, batch_size=8, tested=60, longest=3500),
+    "reference": {
+        **because(SPEED, seeds=(0,), steps=600, batch_size=8, tested=60, longest=3500),
+        **because("as Czech speech was first trained, and not made anew", lr=1e-3, hide_mels=6,
+                  hide_frames=20, eval_every=200, eval_batches=12),
+    },
     "quick": because(SPEED, steps=240),
     "smoke": {},
 }
