@@ -121,7 +121,7 @@ GROWTH_CHOICES = {
     },
     "quick": because(SPEED, steps=240),
     "smoke": {},
-}
+}  # fmt: skip
 
 NOTES = [
     ("corpus", "WSJ, 80 h of read English", "Czech dialogues, 1.7 h, and synthetic English",
