@@ -14,6 +14,7 @@ from replication.experiments.speech import figures, numbers, rules, run, studies
 from replication.experiments.speech.evidence import evidence
 from replication.experiments.speech.models import build, new_model
 from replication.experiments.speech.task import UNKNOWN, SpeechTask, needed_frames
+from replication.measure.rounds import TooBusyError
 
 
 def sizes(**more) -> studies.Run:
@@ -169,33 +170,61 @@ def test_neighbours_of_a_model_that_was_not_trained_are_told_beside_the_rule():
     assert "Of those" not in judged(softmax=0.1, linear=0.2, lsh=0.3, bilstm=0.4).evidence
 
 
-def timed(rounds=6, **factors) -> pd.DataFrame:
+def timed(runs=3, **factors) -> pd.DataFrame:
     rows = [
         {
             "contender": name.replace("_", "-"),
             "direction": "train",
             "N": N,
+            "run": run,
             "round": i,
-            "time_ms": N * (1 + 0.01 * i) * (factor if N > 100 else 0.5 if factor != 1 else 1),
+            "time_ms": N * (1 + 0.01 * run) * (factor if N > 100 else 0.5 if factor != 1 else 1),
+            "disturbed": i == 3,
             "peak_bytes": 1.0,
         }
         for name, factor in factors.items()
         for N in (100, 800, 2400)
-        for i in range(rounds)
+        for run in range(runs)
+        for i in range(4)
     ]
-    return pd.DataFrame(rows)  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 @pytest.mark.parametrize(
-    ("rounds", "lsh", "outcome"),
-    [(6, 2.0, SUPPORTED), (6, 0.9, PARTLY), (3, 2.0, INCONCLUSIVE)],
+    ("runs", "lsh", "outcome"),
+    [(3, 2.0, SUPPORTED), (3, 0.9, PARTLY), (1, 2.0, INCONCLUSIVE)],
 )
-def test_who_is_fastest_is_judged(rounds, lsh, outcome):
-    times = timed(rounds, linear=1, softmax_textbook=3, lsh=lsh, bilstm=1.5)
+def test_who_is_fastest_is_judged(runs, lsh, outcome):
+    times = timed(runs, linear=1, softmax_textbook=3, lsh=lsh, bilstm=1.5)
     found = evidence([])._replace(times=times)
     verdict = rules.fastest_an_epoch(found, ["softmax-textbook", "lsh", "bilstm"], 800)
     assert verdict.outcome == outcome
     assert verdict.values["from"] == (800 if outcome == SUPPORTED else None)
+    assert "textbook softmax takes 3.00 times as long" in verdict.evidence
+
+
+def test_a_disturbed_repeat_is_not_averaged_in():
+    times = timed(linear=1, softmax_textbook=3, lsh=2, bilstm=1.5)
+    long = times.assign(time_ms=times.time_ms * (1 + 99 * times.disturbed))
+    assert rules.ratios(long, "train").equals(rules.ratios(times, "train"))
+    assert rules.typical_times(long, "train").equals(rules.typical_times(times, "train"))
+
+
+def test_a_busy_machine_keeps_what_was_trained(monkeypatch, made, tmp_path):
+    def busy(*_):
+        raise TooBusyError("No answer, this machine is too busy to measure on.")
+
+    monkeypatch.setattr(run, "made_runs", busy)
+    monkeypatch.setattr(run, "possible", lambda units, _: (units, ""))
+    monkeypatch.setattr(run.training, "ensure", lambda *_, **__: made[:1])
+    found = run.ensure([studies.resolve("czech", "smoke", models="linear")], tmp_path)
+    assert found == (made[:1], "No times. No answer, this machine is too busy to measure on.")
+
+
+def test_long_utterances_come_in_smaller_batches():
+    sizes = {one.words: one.batch_size for one in studies.resolve("length", "reference").runs()}
+    assert sizes == {8: 8, 80: 1}
+    assert {one.batch_size for one in studies.resolve("amount", "reference").runs()} == {8}
 
 
 def test_the_published_table_is_in_the_order_of_the_claim():

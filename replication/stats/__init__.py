@@ -13,7 +13,15 @@ from replication.stats.intervals import (
     mean_interval,
     median_interval,
 )
-from replication.stats.levels import NOUNS, Exponent, TooFewError, growth_exponent, location, ratios
+from replication.stats.levels import (
+    NOUNS,
+    Exponent,
+    TooFewError,
+    growth_exponent,
+    location,
+    ratios,
+    typical,
+)
 
 ABSENT = "–"
 

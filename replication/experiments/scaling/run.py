@@ -117,6 +117,12 @@ def ensure(
 
 
 def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | None) -> Evidence:
+    return evidence(made_runs(every, folder, rows, add))
+
+
+def made_runs(
+    every: list[Unit], folder: Path | None, rows: str, add: int | None = None
+) -> list[Kept]:
     """Each in a process of its own. If ``add`` leaves some for later, those that are there."""
     one_of("rows", rows, store.WAYS)
     if rows == "fresh":
@@ -125,7 +131,7 @@ def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | No
     for unit in tqdm(todo[:add], unit="run", leave=False, disable=None):
         in_own_process(f"{unit.experiment} {unit.name}", store.make, unit, folder)
     there = [unit for unit in every if store.exists(unit, folder)]
-    return evidence([store.load(unit, folder) for unit in there or every])
+    return [store.load(unit, folder) for unit in there or every]
 
 
 def in_own_process(what: str, call: Callable, *arguments: Any, end: float | None = None) -> Any:

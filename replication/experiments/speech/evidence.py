@@ -35,7 +35,7 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
     kept, corpora = list(kept), {}
     trained = [one for one in kept if "seed" in one.unit.numbers]
     counted = [one for one in kept if "run" in one.unit.numbers]
-    timed = [one for one in kept if one.unit.name.startswith("times-")]
+    timed = [one for one in kept if "timing" in one.unit.numbers]
     for one in trained + counted:
         corpora.setdefault(run_of(one.unit).setting, one.facts["corpus"])
     errors = training.frame(counted, [*WHICH, *ERRORS], WHICH)[[*WHICH, *ERRORS]]
@@ -56,7 +56,7 @@ def _which(unit: Unit) -> dict[str, Any]:
 
 
 ERRORS = ["id", "frames", "phonemes", "substitutions", "deletions", "insertions", "beam_errors"]
-TIMES = ["contender", "direction", "N", "round", "time_ms", "peak_bytes"]
+TIMES = ["contender", "direction", "N", "run", "round", "time_ms", "disturbed", "peak_bytes"]
 SUMMARY = ["stopped", "updates", "epochs", "seconds", "seconds_an_epoch", "parameters", "flops",
            "dev_error", "test_error", "beam_error", "insertions", "deletions"]  # fmt: skip
 

@@ -11,6 +11,7 @@ from replication.attention import look_of
 from replication.attention.card import Look
 from replication.experiments.speech.decoding import BLANK
 from replication.experiments.speech.numbers import FRAMES_A_SECOND, WSJ_FRAMES, WSJ_LONGEST
+from replication.stats import typical
 from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks, powers_of_two
 
 BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
@@ -138,8 +139,9 @@ def times(rows: pd.DataFrame) -> Figure:
     what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 1e6, "MB an utterance"))
     for axes, (quantity, unit, label) in zip(panels, what, strict=True):
         for name, group in chosen.groupby("contender", sort=False):
-            least = group.groupby("N")[quantity].min() / unit
-            axes.plot(least.index, least, label=look(name).label, lw=1.6, **_line(name))
+            found = group[~group.disturbed.astype(bool)].dropna(subset=quantity)
+            found = found.groupby("N")[quantity].agg(typical) / unit
+            axes.plot(found.index, found, label=look(name).label, lw=1.6, **_line(name))
         for frames in (WSJ_FRAMES, WSJ_LONGEST):
             axes.axvline(frames, color="0.6", lw=0.8, ls=":", zorder=0)
         axes.set(xscale="log", yscale="log", xlabel="frames", ylabel=label)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from replication import stats
 from replication.experiments import training
 from replication.experiments.base import Verdict, by_answers, not_run, signed, within
 from replication.experiments.speech import numbers
 from replication.experiments.speech.evidence import Evidence
-from replication.stats import mean_interval, median_interval
 
 WORDS = {"softmax": "softmax", "linear": "linear attention", "lsh": "LSH", "bilstm": "the Bi-LSTM",
          "softmax-textbook": "textbook softmax"}  # fmt: skip
@@ -50,7 +50,7 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
         why = f"as {absent[0]} was not trained" if absent else \
               f"with {seeds} seeds of {numbers.FEWEST_SEEDS}"  # fmt: skip
         return head | {"said": f"{names} is open {why}"}
-    mean, (low, high) = float(difference.mean()), mean_interval(difference, 0.05)
+    mean, (low, high) = float(difference.mean()), stats.mean_interval(difference, 0.05)
     points = [signed(100 * x, 1) for x in (mean, low, high)]
     text = "{} is {} points (95 % interval {} to {})".format(names, *points)
     head |= {"mean": mean, "low": low, "high": high, "seen": text}
@@ -93,19 +93,30 @@ def fastest_an_epoch(evidence: Evidence, opponents: list[str], at: int) -> Verdi
 
 def _interval(row: pd.Series) -> str:
     if np.isnan(row.low):
-        return " (too few rounds for an interval)"
+        return " (too few runs for an interval)"
     return f" ({row.low:.2f} to {row.high:.2f})"
 
 
+def typical_times(times: pd.DataFrame, direction: str) -> pd.Series:
+    """By contender and N, of all undisturbed repeats, whatever run they are of."""
+    rows = times[(times.direction == direction) & ~times.disturbed.astype(bool)]
+    return rows.groupby(["contender", "N"]).time_ms.agg(stats.typical)
+
+
 def ratios(times: pd.DataFrame, direction: str) -> pd.DataFrame:
-    """contender, N, ratio, low, high: its time over that of linear attention in the same round."""
-    rows = []
-    for N, group in times[times.direction == direction].groupby("N"):
-        wide = group.pivot(index="round", columns="contender", values="time_ms")
-        for name in wide.columns.drop("linear", errors="ignore"):
-            values = median_interval((wide[name] / wide.linear).to_numpy())
-            rows.append((name, int(N), *values))
-    return pd.DataFrame(rows, columns=["contender", "N", "ratio", "low", "high"])
+    """contender, N, ratio, low, high: its time over that of linear attention, by the estimator of
+    all times; without an interval where runs are too few for one."""
+    rows, found = times[times.direction == direction], {}
+    level = typical_times(times, direction)
+    for name in rows.contender.unique():
+        if name != "linear":
+            plain = (level[name] / level["linear"]).dropna()
+            found[name] = stats.ratios(rows, "linear", name).reindex(plain.index)
+            found[name]["value"] = found[name].value.fillna(plain)
+    if not found:
+        return pd.DataFrame(columns=["contender", "N", "ratio", "low", "high"])
+    table = pd.concat(found, names=["contender"]).drop(columns="units").reset_index()
+    return table.rename(columns={"value": "ratio"})
 
 
 def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
@@ -122,20 +133,24 @@ def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
 def table_3(evidence: Evidence, an_epoch: float, at: int) -> pd.DataFrame:
     """The paper's Table 3 beside ours: errors of what was trained, seconds an epoch at its sizes.
 
-    ``an_epoch`` is how many utterances of ``at`` frames make an epoch of the paper's corpus. The
-    smallest time of all rounds is taken: other programs can only make a repeat longer.
+    ``an_epoch`` is how many utterances of ``at`` frames make an epoch of the paper's corpus.
     """
     titles = ["paper_error", "paper_seconds"]
     found = pd.DataFrame.from_dict(numbers.TABLE_3, orient="index", columns=titles)
     found.index.name = "model"
-    runs, times = evidence.czech.groupby("model"), evidence.times[at == evidence.times.N]
+    runs = evidence.czech.groupby("model")
     found["seeds"] = runs.size().reindex(found.index, fill_value=0)
     found[["error", "beam_error"]] = 100 * runs[["test_error", "beam_error"]].mean()
-    least = times.groupby(["contender", "direction"]).time_ms.min().unstack()
-    least = least.drop("softmax", errors="ignore").rename({"softmax-textbook": "softmax"})
-    least = least.reindex(columns=["train", "infer"])
-    return found.assign(seconds=least.train * an_epoch / 1e3,
-                        real_time_factor=least.infer / (10 * at))  # fmt: skip
+    train, infer = (
+        _of_models(typical_times(evidence.times, way), at) for way in ("train", "infer")
+    )
+    return found.assign(seconds=train * an_epoch / 1e3, real_time_factor=infer / (10 * at))
+
+
+def _of_models(times: pd.Series, at: int) -> pd.Series:
+    """At one length, by model: of softmax the textbook form, as the paper had it."""
+    here = times[times.index.get_level_values("N") == at].droplevel("N")
+    return here.drop("softmax", errors="ignore").rename({"softmax-textbook": "softmax"})
 
 
 def overview(evidence: Evidence) -> pd.DataFrame:

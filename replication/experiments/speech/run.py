@@ -1,7 +1,7 @@
-"""What is run: a unit a trained model, a unit of its errors, a unit of times a length.
+"""What is run: a unit a trained model, a unit of its errors; the times are those of ``speed``.
 
 A trained model stays in the checkpoint beside its rows; its errors on the test part are counted
-from there. Times are of models of published size, whatever the profile trains.
+from there.
 """
 
 from collections import Counter
@@ -20,22 +20,24 @@ from torch import nn
 from replication import measure, store, train
 from replication.experiments import training
 from replication.experiments.base import a_folder, between, fits
+from replication.experiments.scaling.run import made_runs
 from replication.experiments.speech import corpus
-from replication.experiments.speech.decoding import BLANK, error_rate, errors, greedy, prefix_beam
-from replication.experiments.speech.models import build, functions_of, new_model
-from replication.experiments.speech.numbers import FRAMES_A_SECOND, MELS, NAME
+from replication.experiments.speech.decoding import error_rate, errors, greedy, prefix_beam
+from replication.experiments.speech.models import functions_of, new_model
+from replication.experiments.speech.numbers import FRAMES_A_SECOND, NAME
+from replication.experiments.speech.speed import times_of
 from replication.experiments.speech.studies import (
     EVALUATION,
     SETTINGS,
     TIMINGS,
     Run,
     Study,
-    Timing,
     resolve,
     run_of,
 )
 from replication.experiments.speech.synthetic import sound, synthetic
-from replication.experiments.speech.task import Batch, SpeechTask
+from replication.experiments.speech.task import SpeechTask
+from replication.measure.rounds import TooBusyError
 from replication.store import Kept, Result, StoreError, Unit
 
 EXAMPLE, LIKELY = 3, 0.004
@@ -168,65 +170,6 @@ def _is_czech(unit: Unit) -> bool:
     return unit.numbers.get("run", unit.numbers).get("setting") == "czech"
 
 
-# Times of models of published size, by the length of an utterance ------------------------------
-
-
-def times_of(numbers: Timing) -> list[Unit]:
-    """A unit a length; all contenders in it."""
-    shared = {k: v for k, v in asdict(numbers).items() if k != "lengths"}
-    code = (_timed, *(part for name in numbers.contenders for part in functions_of(name)))
-    return [
-        Unit(NAME, f"times-{n}", numbers.profile, shared | {"length": n}, code,
-             partial(_timed, numbers, n))
-        for n in numbers.lengths
-    ]  # fmt: skip
-
-
-def _timed(numbers: Timing, length: int, scratch: Path) -> Result:
-    """Contenders in turn: a training step, and hearing an utterance; and their memory."""
-    torch.set_num_threads(numbers.threads)
-    batch, rows = _noise(numbers, length), []
-    for direction in ("train", "infer"):
-        calls = {name: _call(numbers, name, batch, direction) for name in numbers.contenders}
-        peaks = {name: measure.peak_bytes(call) for name, call in calls.items()}
-        for i, name, seconds in measure.interleaved(calls, numbers.rounds):
-            rows.append({"contender": name, "direction": direction, "N": length, "round": i,
-                         "time_ms": 1e3 * seconds / numbers.batch_size,
-                         "peak_bytes": peaks[name] / numbers.batch_size})  # fmt: skip
-    return Result(pd.DataFrame(rows), {"machine": measure.machine()})
-
-
-def _noise(numbers: Timing, length: int) -> Batch:
-    """Utterances of one length; what they say does not matter to the clock."""
-    random, size = torch.Generator().manual_seed(0), numbers.batch_size
-    said = max(1, length // numbers.frames_a_phoneme)
-    targets = torch.randint(BLANK + 1, numbers.phonemes, (size, said), generator=random)
-    lengths = (torch.full((size,), n) for n in (length, said))
-    n, m = lengths
-    return Batch(torch.randn(size, length, MELS, generator=random), n, targets, m)
-
-
-def _call(numbers: Timing, name: str, batch: Batch, direction: str) -> Any:
-    model = build(numbers, name, MELS, numbers.phonemes, batch.frames.shape[1], 0.0)
-    if direction == "infer":
-        return partial(_infer, model.eval(), batch)
-    return partial(_step, model.train(), batch)
-
-
-@torch.no_grad()
-def _infer(model: nn.Module, batch: Batch) -> object:
-    return greedy(model(batch.frames, batch.lengths), batch.lengths)
-
-
-def _step(model: nn.Module, batch: Batch) -> object:
-    """Forward, CTC and backward; without the optimiser, which does not depend on the length."""
-    model.zero_grad()
-    logs = model(batch.frames, batch.lengths).log_softmax(-1).transpose(0, 1)
-    loss = nn.functional.ctc_loss(logs, batch.targets, batch.lengths, batch.target_lengths)
-    loss.backward()
-    return loss
-
-
 # All of a profile -----------------------------------------------------------------------------
 
 
@@ -249,7 +192,7 @@ def ensure(
     """All that can be had here: trained side by side, then timed one by one; and what cannot. Of
     saved rows, all that there are."""
     every = runs_of(studies)
-    times, how = times_of(TIMINGS[every[0].profile]), {"folder": folder, "rows": rows, "threads": 1}
+    times = times_of(TIMINGS[every[0].profile])
     if rows == "saved":
         kept, missing = training.saved([*every, *errors_of(every, folder), *times], folder)
         lacking = {
@@ -258,8 +201,12 @@ def ensure(
         if kept:
             return kept, f"No rows are saved of {', '.join(lacking)}." if lacking else ""
     runs, why = possible(every, folder)
-    trained = training.ensure(runs, errors_of(runs, folder), **how, workers=workers, what="speech")
-    return trained + training.ensure(times, **how, workers=1, what="speech, timing"), why
+    trained = training.ensure(runs, errors_of(runs, folder), folder=folder, rows=rows, threads=1,
+                              workers=workers, what="speech")  # fmt: skip
+    try:
+        return trained + made_runs(times, folder, rows), why
+    except TooBusyError as error:  # what was trained is none the worse for it
+        return trained, f"{why} No times. {error}".strip()
 
 
 # A closer look --------------------------------------------------------------------------------

@@ -81,8 +81,11 @@ class Study(Numbers, studies.Study):
         return sources(self.setting, self.profile)
 
     def runs(self) -> Iterator[Run]:
+        """Of longer utterances fewer make a batch, so that an update hears as many words."""
         for (utterances, words), seed, model in product(self.cases, self.seeds, self.models):
+            size = max(1, self.batch_size * self.cases[0][1] // words) if words else self.batch_size
             yield self.one(Run, model=model, seed=seed, utterances=utterances, words=words,
+                           batch_size=size,
                            lr=self.lstm_lr if model == "bilstm" else self.lr,
                            optimiser=numbers.OPTIMISERS[model])  # fmt: skip
 
@@ -125,8 +128,13 @@ class Timing:
     profile: str
     contenders: tuple[str, ...] = CONTENDERS
     lengths: tuple[int, ...]
-    rounds: int
-    batch_size: int
+    runs: int
+    """In processes of their own, an hour or a minute apart."""
+    repeats: int
+    """Undisturbed ones of a short call, in a run; a long call has the fewest."""
+    seconds: float
+    """What a run may take."""
+    batch_size: int = 1
     phonemes: int = 45
     """Classes: about as many as either language has, and the blank."""
     frames_a_phoneme: int = 8
@@ -141,16 +149,14 @@ class Timing:
     lsh_buckets: int = 64
     lsh_chunk: int = 32
     positions: str = "concatenated"
-    threads: int = 1
-    """One thread gives the same ratios on a busy machine; two may wait for each other."""
 
 
 TIMINGS = {
     "paper": Timing(profile="paper", lengths=(100, 200, 400, 800, 1600, 2400, 4800, 9600),
-                    rounds=12, batch_size=8),
-    "reference": Timing(profile="reference", lengths=(200, 400, 800, 1600, 2400), rounds=6,
-                        batch_size=1),
-    "quick": Timing(profile="quick", lengths=(100, 800), rounds=2, batch_size=1),
-    "smoke": Timing(profile="smoke", lengths=(32, 64), rounds=2, batch_size=1, n_layers=1,
+                    runs=6, repeats=6, seconds=7200.0),
+    "reference": Timing(profile="reference", lengths=(200, 400, 800, 1600, 2400), runs=4,
+                        repeats=4, seconds=300.0),
+    "quick": Timing(profile="quick", lengths=(100, 800), runs=1, repeats=3, seconds=40.0),
+    "smoke": Timing(profile="smoke", lengths=(32, 64), runs=1, repeats=2, seconds=20.0, n_layers=1,
                     d_model=32, n_heads=2, d_ff=32, lstm_layers=1, lstm_size=8),
 }  # fmt: skip
