@@ -76,6 +76,7 @@ def test_the_same_is_hidden_for_the_same_step_and_nothing_in_evaluation():
 def test_training_resumes_to_the_same_bits(tiny, tmp_path, model):
     one = replace(tiny, model=model, optimiser=numbers.OPTIMISERS[model], plateau=1)
     task = run.task_of(one)
+    torch.set_num_threads(one.threads)  # PyTorch's sums depend on it
     straight = train.train(new_model(one, len(task.symbols), 50), task, one, progress=False)
     half = train.Training(new_model(one, len(task.symbols), 50), task, one)
     half.evaluate()
