@@ -111,6 +111,17 @@ def test_a_new_choice_redraws_picture_and_sentence():
     assert (picture.value, sentence.value) == before
 
 
+def test_the_page_shows_what_is_chosen():
+    """A page knows the index of a choice, not its value."""
+    widget = crossover_widget(comparable([run(), run(heads=4)], "linear"), "linear", LABELS)
+    for menu in menus(widget).values():
+        assert menu.options[menu.get_state()["index"]][1] == menu.value
+    setting = menus(widget)["setting"]
+    setting.set_trait("index", 1)  # as a hand does
+    assert setting.value == setting.options[1][1] == of(heads=4)
+    assert setting.get_state()["index"] == 1
+
+
 def test_menus_follow_one_another():
     rows = comparable([run(), run(subject="paper", direction="step", opponents=["softmax"])],
                       "linear")  # fmt: skip

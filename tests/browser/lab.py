@@ -36,9 +36,17 @@ class Lab(NamedTuple):
 
     def kernels(self) -> list[Path]:
         """The Pythons of the kernels that run."""
+        return [Path(_command(kernel)[0]) for kernel in self._processes()]
+
+    def end_kernels(self) -> None:
+        """What a failure has left must not be taken for the next notebook's."""
+        for kernel in self._processes():
+            with suppress(psutil.Error):
+                kernel.kill()
+
+    def _processes(self) -> list[psutil.Process]:
         children = psutil.Process(self.process).children(recursive=True)
-        lines = map(_command, children)
-        return [Path(line[0]) for line in lines if "ipykernel_launcher" in line]
+        return [child for child in children if "ipykernel_launcher" in _command(child)]
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -138,7 +138,7 @@ class Page:
         path = ".jp-Notebook .widget-dropdown select:not([disabled])"
         menu = Select(self.until(lambda: self.find(path), "a menu")[0])
         self.show(menu._el, "menus")
-        now = menu.first_selected_option.text
+        now = self.until(lambda: menu.all_selected_options, "a choice in the menu")[0].text
         other = next(option.text for option in menu.options if option.text != now)
         self._changes_picture(lambda: menu.select_by_visible_text(other))
         self.photograph("menus-changed")

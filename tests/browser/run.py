@@ -75,13 +75,14 @@ def visit(page: Page, lab: Lab, book: Path) -> str:
     return ", ".join(seen)
 
 
-def attempt(page: Page, what, *arguments) -> tuple[bool, str]:
+def attempt(page: Page, what, lab: Lab, *arguments) -> tuple[bool, str]:
     """Whether it went well, and a line on it."""
     begun = time.monotonic()
     try:
-        ok, said = True, what(page, *arguments)
+        ok, said = True, what(page, lab, *arguments)
     except (PageError, WebDriverException) as error:
         page.photograph("trouble")
+        lab.end_kernels()
         ok, said = False, f"FAILED: {str(error).splitlines()[0]}"
     line = f"{page.name}: {said} ({time.monotonic() - begun:.0f} s)"
     print(line, flush=True)

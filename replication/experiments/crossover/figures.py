@@ -264,7 +264,7 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
     def redraw(_=None) -> None:
         chosen, offers = choose(rows, contender, {n: menu.value for n, menu in menus.items()})
         for name, menu in menus.items():
-            menu.unobserve_all("value")
+            menu.unobserve(redraw, "value")  # the menu itself observes it, too
             menu.options = [(words.get(value, value), value) for value in offers[name]]
             menu.value, menu.disabled = chosen[name], len(offers[name]) == 1
             menu.observe(redraw, "value")
@@ -272,6 +272,8 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
         picture.value, text = saved(figure), found.sentence(labels)
         sentence.value = f"{text[0].upper()}{text[1:]}."
 
+    for menu in menus.values():
+        menu.observe(redraw, "value")
     redraw()
     return VBox([*menus.values(), picture, sentence])
 
