@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from replication import measure, store
+from replication.experiments import timing
 from replication.experiments.copy_task import studies as copy_task
 from replication.experiments.scaling import EXPERIMENT, rules, run
 from replication.experiments.scaling.contenders import (
@@ -199,7 +200,7 @@ def test_a_busy_machine_leaves_the_last_good_unit(copy, inline):
     before = unit.path(copy).read_bytes()
     inline["raise"] = TooBusyError("No answer, this machine is too busy to measure on.")
     with pytest.raises(TooBusyError, match="too busy"):
-        run.in_own_process("it", store.make, unit, copy)
+        timing.in_own_process("it", store.make, unit, copy)
     assert unit.path(copy).read_bytes() == before
 
 

@@ -19,6 +19,7 @@ import psutil
 import torch
 
 from replication import attention, measure, store
+from replication.experiments import timing
 from replication.experiments.crossover import generation
 from replication.experiments.crossover.numbers import EXACT, OWN, is_generation, resolve
 from replication.experiments.scaling import run as scaling_run
@@ -62,7 +63,7 @@ def units_of(scaling: Scaling) -> list[Unit]:
 def _generated(scaling: Scaling) -> list[Unit]:
     cards = [attention.contenders()[name].mechanism for name in scaling.contenders]
     code = (generation.measure_run, *(step for card in cards for step in card.code()))
-    return scaling_run.runs_of("crossover", asdict(scaling), code, lambda i: partial(
+    return timing.runs_of("crossover", asdict(scaling), code, lambda i: partial(
         generation.measure_run, scaling, i, scaling.seconds), OwnUnit)  # fmt: skip
 
 
@@ -107,7 +108,7 @@ class Limit(NamedTuple):
     def run(self, call: Callable, *arguments: Any) -> Any:
         """In a process of its own, which is ended when the time is over."""
         try:
-            return scaling_run.in_own_process("the question", call, *arguments, end=self.end)
+            return timing.in_own_process("the question", call, *arguments, end=self.end)
         except TimeoutError:
             raise TooBusyError(self.refusal("ended in the middle of it")) from None
 

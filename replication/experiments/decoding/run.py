@@ -19,7 +19,8 @@ from torch import Tensor
 from replication import attention, measure
 from replication.experiments.base import INCONCLUSIVE, Verdict, by_answers, one_of, within
 from replication.experiments.scaling.numbers import SEED
-from replication.experiments.scaling.run import Evidence, ensure_runs, runs_of
+from replication.experiments.scaling.run import Evidence, ensure_runs
+from replication.experiments.timing import runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.model import Layer, Sizes

@@ -4,22 +4,19 @@ What differs from process to process and from hour to hour is part of every inte
 the unit, on disk and in the estimates. A machine that stays too busy leaves no unit behind.
 """
 
-import time
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from tqdm.auto import tqdm
 
-from replication import measure, store
-from replication.experiments.base import PROFILES, one_of
+from replication import measure
+from replication.experiments.base import PROFILES
 from replication.experiments.scaling.contenders import (
     NO_MODELS,
     Group,
@@ -33,6 +30,7 @@ from replication.experiments.scaling.contenders import (
     step_calls,
 )
 from replication.experiments.scaling.numbers import LAYER, SEED, THREAD, WALL, Scaling, resolve
+from replication.experiments.timing import made_runs, runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import Outcome, TooBusyError, measure_rounds
 from replication.store import Kept, Result, StoreError, Unit
@@ -99,16 +97,6 @@ def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = U
         measure_run, scaling, i, scaling.seconds, models=models), kind)  # fmt: skip
 
 
-def runs_of(
-    experiment: str, own: dict, code: tuple, make: Callable[[int], Callable],
-    kind: type[Unit] = Unit,
-) -> list[Unit]:  # fmt: skip
-    """A unit a run, with numbers of its own. How many runs there are is no property of one."""
-    count, profile = own.pop("runs"), own["profile"]
-    return [kind(experiment, f"run-{i}", profile, own | {"run": i}, code, make(i))
-            for i in range(count)]  # fmt: skip
-
-
 def ensure(
     scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
 ) -> Evidence:
@@ -118,33 +106,6 @@ def ensure(
 
 def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | None) -> Evidence:
     return evidence(made_runs(every, folder, rows, add))
-
-
-def made_runs(
-    every: list[Unit], folder: Path | None, rows: str, add: int | None = None
-) -> list[Kept]:
-    """Each in a process of its own. If ``add`` leaves some for later, those that are there."""
-    one_of("rows", rows, store.WAYS)
-    if rows == "fresh":
-        store.retire(every, folder)
-    todo = [unit for unit in every if rows != "saved" and not store.is_current(unit, folder)]
-    for unit in tqdm(todo[:add], unit="run", leave=False, disable=None):
-        in_own_process(f"{unit.experiment} {unit.name}", store.make, unit, folder)
-    there = [unit for unit in every if store.exists(unit, folder)]
-    return [store.load(unit, folder) for unit in there or every]
-
-
-def in_own_process(what: str, call: Callable, *arguments: Any, end: float | None = None) -> Any:
-    """The call's result; a TimeoutError, and the end of the process, at the moment ``end``."""
-    try:
-        with measure.processes(1) as pool:
-            future = pool.submit(call, *arguments)  # returns when a process is there
-            return future.result(None if end is None else max(0.0, end - time.time()))
-    except (BrokenProcessPool, EOFError, ConnectionError):
-        raise StoreError(
-            f"The system killed the process of {what}, most likely for want of memory. Choose "
-            "shorter lengths or smaller batches; what is done is kept."
-        ) from None
 
 
 # One run -----------------------------------------------------------------------------------

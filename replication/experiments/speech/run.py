@@ -20,7 +20,6 @@ from torch import nn
 from replication import measure, store, train
 from replication.experiments import training
 from replication.experiments.base import a_folder, between, fits
-from replication.experiments.scaling.run import made_runs
 from replication.experiments.speech import corpus
 from replication.experiments.speech.decoding import error_rate, errors, greedy, prefix_beam
 from replication.experiments.speech.models import functions_of, new_model
@@ -37,6 +36,7 @@ from replication.experiments.speech.studies import (
 )
 from replication.experiments.speech.synthetic import sound, synthetic
 from replication.experiments.speech.task import SpeechTask
+from replication.experiments.timing import made_runs
 from replication.measure.rounds import TooBusyError
 from replication.store import Kept, Result, StoreError, Unit
 

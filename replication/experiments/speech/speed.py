@@ -14,7 +14,6 @@ import torch
 from torch import nn
 
 from replication import measure
-from replication.experiments.scaling.numbers import SEED
 from replication.experiments.speech.decoding import BLANK, greedy
 from replication.experiments.speech.models import build, functions_of
 from replication.experiments.speech.numbers import MELS, NAME
@@ -38,7 +37,7 @@ def times_of(numbers: Timing) -> list[Unit]:
 def timed(numbers: Timing, run: int, _: Path) -> Result:
     """A row a repeat: contender, direction, N, time_ms and peak_bytes of an utterance, and what
     the clock saw. Bytes are the same in every run, and counted in the first."""
-    rng, left, found, said = np.random.default_rng([SEED, run]), numbers.seconds, [], {}
+    rng, left, found, said = np.random.default_rng(run), numbers.seconds, [], {}
     with pinned() as where:
         for direction, share in SHARES.items():
             calls = {(name, N): _call(numbers, name, _noise(numbers, N), direction)
