@@ -126,7 +126,7 @@ def throughput(timed: Mapping[str, Any]) -> Figure:
     tables = {dataset: speeds(found) for dataset, found in timed.items()}
     there = set().union(*(table.contender for table in tables.values()))
     names = [name for name in (*CONTENDERS, RIVAL) if name in there]
-    figure, [panels] = grid(0.8 + 0.34 * len(names), 1, len(timed), sharey=True)
+    figure, [panels] = grid(0.8 + 0.3 * len(names), 1, len(timed), sharey=True)
     for axes, (dataset, table) in zip(panels, tables.items(), strict=True):
         for row, name in enumerate(names):
             _draw_speeds(axes, row, name, table[table.contender == name].sort_values("batch"))
