@@ -43,7 +43,7 @@ def _panels(
     if not titles:
         raise ValueError("There is nothing to draw: no two contenders share enough lengths.")
     down, across = -(-len(titles) // columns), min(len(titles), columns)
-    figure = Figure(figsize=(WIDTH, 0.5 + 2.4 * down))
+    figure = Figure(figsize=(WIDTH, 0.5 + 2.15 * down))
     panels = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=sharey).flat)
     for extra in panels[len(titles) :]:
         extra.remove()

@@ -83,7 +83,7 @@ def completions(trained: Any) -> Figure:
     halves = originals.reshape(len(originals), -1).copy()
     halves[:, given:] = 0
     names = [name for name in study.attentions if name in set(rows.attention)]
-    figure = Figure(figsize=(WIDTH, 0.62 * len(originals) + 0.3))
+    figure = Figure(figsize=(WIDTH, 0.54 * len(originals) + 0.3))
     panels = figure.subplots(len(originals), 2 + len(names), squeeze=False, width_ratios=[
         1, 1, *(rows[rows.kind == "completion"]["copy"].max() + 1 for _ in names)])  # fmt: skip
     for i, row in enumerate(panels):

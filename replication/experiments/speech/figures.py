@@ -134,7 +134,7 @@ def growth(runs: pd.DataFrame) -> Figure:
 
 def times(rows: pd.DataFrame) -> Figure:
     """Time and memory of an utterance over its length, by models of published size."""
-    figure, chosen = Figure(figsize=(WIDTH, 2.9)), rows[rows.direction == "train"]
+    figure, chosen = Figure(figsize=(WIDTH, 2.7)), rows[rows.direction == "train"]
     panels = figure.subplots(1, 2)
     what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 1e6, "MB an utterance"))
     for axes, (quantity, unit, label) in zip(panels, what, strict=True):
