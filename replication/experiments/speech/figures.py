@@ -11,7 +11,7 @@ from replication.attention import look_of
 from replication.attention.card import Look
 from replication.experiments.speech.decoding import BLANK
 from replication.experiments.speech.numbers import FRAMES_A_SECOND, WSJ_FRAMES, WSJ_LONGEST
-from replication.stats import typical
+from replication.experiments.speech.rules import typical_times
 from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks, powers_of_two
 
 BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
@@ -136,12 +136,11 @@ def times(rows: pd.DataFrame) -> Figure:
     """Time and memory of an utterance over its length, by models of published size."""
     figure, chosen = Figure(figsize=(WIDTH, 2.7)), rows[rows.direction == "train"]
     panels = figure.subplots(1, 2)
-    what = (("time_ms", 1, "ms an utterance"), ("peak_bytes", 1e6, "MB an utterance"))
-    for axes, (quantity, unit, label) in zip(panels, what, strict=True):
-        for name, group in chosen.groupby("contender", sort=False):
-            found = group[~group.disturbed.astype(bool)].dropna(subset=quantity)
-            found = found.groupby("N")[quantity].agg(typical) / unit
-            axes.plot(found.index, found, label=look(name).label, lw=1.6, **_line(name))
+    peaks = chosen.groupby(["contender", "N"]).peak_bytes.max() / 1e6
+    what = (typical_times(rows, "train"), "ms an utterance"), (peaks, "MB an utterance")
+    for axes, (found, label) in zip(panels, what, strict=True):
+        for name in chosen.contender.unique():
+            axes.plot(found[name], label=look(name).label, lw=1.6, **_line(name))
         for frames in (WSJ_FRAMES, WSJ_LONGEST):
             axes.axvline(frames, color="0.6", lw=0.8, ls=":", zorder=0)
         axes.set(xscale="log", yscale="log", xlabel="frames", ylabel=label)
