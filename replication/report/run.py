@@ -90,7 +90,7 @@ def costs(run: Run, flops_per_s: float) -> pd.DataFrame:
         for part in experiments.every()[name].costs(evidence):
             before = part["Flops"] / flops_per_s if "Flops" in part else part.get("Estimated")
             allowed = f"{duration(part['Allowed'])} allowed" if "Allowed" in part else ""
-            said = part["Part"].replace("(1 runs)", "(1 run)")
+            said = re.sub(r"\b1 runs\b", "1 run", part["Part"])
             rows.append({"Experiment": said, "Measured after": duration(part["Measured"]),
                          "Estimated before": allowed or duration(before)})  # fmt: skip
     return pd.DataFrame(rows, columns=["Experiment", "Estimated before", "Measured after"])

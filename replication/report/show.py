@@ -152,7 +152,7 @@ def _cell(value: object) -> str:
 
 
 def _three_digits(value: float) -> str:
-    if 1000 <= abs(value) < 1e6:
+    if 999.5 <= abs(value) < 1e6:
         return f"{value:,.0f}"
     mantissa, _, exponent = f"{value:#.3g}".rstrip(".").partition("e")
     return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if exponent else mantissa

@@ -94,7 +94,7 @@ class Parameter(NamedTuple):
         """A value, if it is of the kind that the notebook expects."""
         kind, words = KINDS.get(self.kind, (object, "a YAML value"))
         value = float(value) if kind is float and type(value) is int else value
-        if kind in (object, type(value)) or (value is None and self.default is None):
+        if value is not ... and (kind in (object, type(value)) or value is self.default is None):
             return value
         such = "" if self.default is None else f", such as {self.default}"
         shown = repr(value if shown is None else shown)[:60]

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from replication.experiments.base import Command, Experiment, later
+from replication.experiments.base import Command, Experiment, at_least, later, some
 from replication.experiments.crossover.numbers import resolve
 from replication.experiments.scaling import costs
 from replication.experiments.scaling.numbers import resolve as resolve_benchmark
@@ -14,6 +14,9 @@ def _check(profile: str = "quick", level: float = 0.95, **others) -> None:
     resolve(profile, device=others.get("device"), threads=others.get("threads"))
     if not 0 < level < 1:
         raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
+    for name, least in (("add", 0), ("shortest", 1), ("simulations", 1)):
+        at_least(name, least if others.get(name) is None else others[name], least)
+    some("opponents", others.get("opponents", ["any"]))
 
 
 EXPERIMENT = Experiment(

@@ -266,6 +266,9 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     trained = max(found, key=lambda one: (len(one.study.seeds), one.study.side))
     times, side = at_equal_time(trained), trained.study.side
     values = differences(times, opponent)
+    if not len(values):
+        text = f"No pair of one seed was trained to the end on {TITLES[dataset]}."
+        return Verdict(by_answers([]), text, {})
     answer = _below(values)
     if side < SIDES[dataset]:
         answer = answer or None

@@ -22,7 +22,7 @@ class Evidence(NamedTuple):
     """A row a run: error rates, seconds an epoch, updates, whether it stopped."""
     times: pd.DataFrame
     facts: dict[str, Any]
-    """How the first unit came about, and the ``corpus`` of each setting."""
+    """How the first unit came about, and as ``corpora`` the corpus of each setting."""
 
     @property
     def czech(self) -> pd.DataFrame:

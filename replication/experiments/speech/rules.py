@@ -28,7 +28,7 @@ def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
     asked = list(pairwise(order))
     found = [_pair(evidence.czech, better, worse) for better, worse in asked]
     outcome = by_answers([one["answer"] for one in found])
-    rates = evidence.czech.groupby("model").test_error.mean()
+    rates = evidence.czech.groupby("model").test_error.mean().dropna()
     there = [model for model in order if model in rates]
     levels = ", ".join(f"{WORDS[model]} {100 * rates[model]:.1f} %" for model in there)
     beside = [_pair(evidence.czech, *pair) for pair in pairwise(there) if pair not in asked]
@@ -102,7 +102,7 @@ def typical_times(times: pd.DataFrame, direction: str) -> pd.Series:
     all undisturbed repeats together."""
     rows = times[times.direction == direction]
     calm = rows[~rows.disturbed.astype(bool)].groupby(["contender", "N"]).time_ms
-    found = calm.agg(stats.typical)
+    found = calm.agg(stats.typical).reindex(rows.groupby(["contender", "N"]).size().index)
     return found if rows.empty else stats.location(rows).value.reindex(found.index).fillna(found)
 
 
