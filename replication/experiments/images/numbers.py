@@ -136,7 +136,6 @@ CHOICES = {
         ("mnist", 28): _SMALL | {
             **because("as published: one epoch", steps=6000),
             **because("as published", batch_size=10, lsh_chunk=29), **because(SPEED, n_layers=2),
-            **because("LSH takes as long as both", attentions=ORDER[:2]),
             **because(SETTLE, lr_drop_after=5000, lr_drop=0.1),
             **because(ONE, seeds=(0,)),
             **because("1000 test images", eval_batches=100, eval_every=500),
