@@ -1,5 +1,6 @@
 """Execute notebooks on the saved rows of the reference run, and keep what they show: `make
-notebooks`. Sources and parameters stay as they are; nothing is measured or trained."""
+notebooks`. Sources and parameters stay as they are; nothing is measured or trained, and weights
+that lie beside the rows are not looked at: a clone has none."""
 
 import shutil
 import sys
@@ -24,7 +25,8 @@ def shown(outputs: list) -> list:
 def renew(path: Path) -> None:
     given, wanted = notebooks.parameters(path), {"profile": PROFILE, "rows": "saved"}
     with TemporaryDirectory() as folder:
-        shutil.copytree(RESULTS / PROFILE, Path(folder, PROFILE))  # views may be made there
+        rows_alone = shutil.ignore_patterns("*.pt")
+        shutil.copytree(RESULTS / PROFILE, Path(folder, PROFILE), ignore=rows_alone)
         chosen = {k: v for k, v in (wanted | {"out": folder}).items() if k in given}
         done = notebooks.execute(path, chosen, None)
     made = {cell.id: cell for cell in done.cells}

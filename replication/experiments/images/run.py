@@ -1,5 +1,5 @@
-"""What is run: one unit a trained model, one a setting for the images drawn by them, one a data
-set for the speed of generation (``speed.py``).
+"""What is run: one unit a trained model, one for the images that the first seed of a mechanism
+draws, one a data set for the speed of generation (``speed.py``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -106,7 +106,7 @@ def units(profile: str) -> list[Unit]:
 
     def on(device: str) -> list[Unit]:
         studies = resolve(profile, device=device).values()
-        drawn = map(samples_unit, studies)
+        drawn = (unit for study in studies for unit in samples_units(study))
         return [*units_of(studies), *drawn, *speed_units(profile, device)]
 
     return training.of_this_machine(on)
@@ -119,16 +119,17 @@ def ensure(
     """The rows of all that can be had, and in words what cannot. Training first, then the images
     drawn, then the timings, which have the machine to themselves. ``saved`` runs nothing."""
     if rows == "saved":
-        found = [*units_of(studies.values()), *map(samples_unit, studies.values()), *speeds]
+        drawn = (unit for study in studies.values() for unit in samples_units(study))
+        found = [*units_of(studies.values()), *drawn, *speeds]
         kept, names = training.saved(found, folder)
         return kept, [f"{name}: no rows are saved" for name in names]
     kept, missing = [], []
     for study in studies.values():
-        mine, drawn = units_of([study], workers, data), samples_unit(study, folder, data)
+        mine, drawn = units_of([study], workers, data), samples_units(study, folder, data)
         try:
-            if rows == "fresh" or not all(store.is_current(u, folder) for u in (*mine, drawn)):
+            if rows == "fresh" or not all(store.is_current(u, folder) for u in (*mine, *drawn)):
                 load(study.dataset, data)  # once, before several processes ask
-            kept += training.ensure(mine, [drawn], folder=folder, rows=rows, workers=workers,
+            kept += training.ensure(mine, drawn, folder=folder, rows=rows, workers=workers,
                                     what=study.setting, threads=study.threads)  # fmt: skip
         except DataError as error:
             missing.append(f"{study.setting}: {error}")
@@ -139,23 +140,25 @@ def ensure(
 # What trained models draw ---------------------------------------------------------------------
 
 
-def samples_unit(study: Study, folder: Path | None = None, data: str = "") -> Unit:
-    """Images of every mechanism, first seed: drawn freely, and from the upper half of others."""
-    runs = [_unit(run) for run in study.runs() if run.seed == study.seeds[0]]
-    numbers = {"runs": [u.numbers for u in runs], "counts": [SAMPLES, GIVEN, COPIES]}
-    cards = [contenders()[run.attention].mechanism for run in study.runs()]
-    every = [*(part for unit in runs for part in unit.code), *(f for c in cards for f in c.code())]
-    code = (drawn, *dict.fromkeys(every))
-    make = partial(_samples, study, runs, folder, data)
-    return Unit(NAME, f"{study.setting}-samples", study.profile, numbers, code, make)
+def samples_units(study: Study, folder: Path | None = None, data: str = "") -> list[Unit]:
+    """Images of each mechanism, first seed: drawn freely, and from the upper half of others."""
+    first = [run for run in study.runs() if run.seed == study.seeds[0]]
+    return [_samples_unit(study, run, folder, data) for run in first]
 
 
-def _samples(
-    study: Study, runs: list[Unit], folder: Path | None, data: str, scratch: Path
-) -> Result:
-    task = task_of(study, data)
-    frames = [drawn(u.numbers["attention"], trained_model(u, folder), task) for u in runs]
-    return Result(pd.concat(frames, ignore_index=True), {"machine": measure.machine()})
+def _samples_unit(study: Study, run: Run, folder: Path | None, data: str) -> Unit:
+    trained = _unit(run)
+    numbers = {"run": trained.numbers, "counts": [SAMPLES, GIVEN, COPIES]}
+    code = (drawn, *trained.code, *contenders()[run.attention].mechanism.code())
+    make = partial(_samples, study, trained, folder, data)
+    name = f"{study.setting}-{run.attention}-samples"
+    return Unit(NAME, name, study.profile, numbers, tuple(dict.fromkeys(code)), make)
+
+
+def _samples(study: Study, unit: Unit, folder: Path | None, data: str, scratch: Path) -> Result:
+    model = trained_model(unit, folder)
+    rows = drawn(unit.numbers["attention"], model, task_of(study, data))
+    return Result(rows, {"machine": measure.machine()})
 
 
 def drawn(attention: str, model: nn.Module, task: ImageTask) -> pd.DataFrame:
@@ -210,8 +213,12 @@ class Evidence(NamedTuple):
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of those units that are there."""
     kept = list(kept)
-    rows = {one.unit.name: one.rows for one in kept}
-    settings = {name: _trained(runs, rows.get(f"{name}-samples"))
+    samples: dict[str, list[pd.DataFrame]] = {}
+    for one in kept:
+        if "counts" in one.unit.numbers:
+            setting = run_of(Run, one.unit.numbers["run"]).setting
+            samples.setdefault(setting, []).append(one.rows)
+    settings = {name: _trained(runs, pd.concat(samples[name]) if name in samples else None)
                 for name, runs in training.by_run(Run, kept).items()}  # fmt: skip
     speeds = {one.unit.numbers["dataset"]: Timed(one.rows, one.facts)
               for one in kept if one.unit.name.startswith("speed-")}  # fmt: skip
