@@ -21,10 +21,10 @@ from replication.workflow import notebooks, prepare, report_code, report_files, 
 PYTHON = sys.executable
 PROFILE = config.get("profile", "quick")
 IS_HERE = config.get("executor", "local") == "local"
-TRIES = PROFILE == "smoke" and "sweep" not in config  # its times decide nothing: jobs share cores
+IS_SWEEP = "sweep" in config
+TRIES = PROFILE == "smoke" and not IS_SWEEP  # its times decide nothing: jobs share cores
 CORES = 1 if TRIES or not IS_HERE else workflow.cores  # of one job; a cluster's profile may say otherwise
 THREADS = config.get("threads", CORES)  # of a training notebook
-IS_SWEEP = "sweep" in config
 FOLDER = (ROOT / config["sweep"]).resolve() if IS_SWEEP else BUILD / PROFILE
 JOBS = {job.name: job for job in (sweep.load(FOLDER).jobs() if IS_SWEEP else report_jobs(PROFILE))}
 NOTEBOOKS = {job.notebook for job in JOBS.values()}

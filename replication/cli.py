@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from replication import experiments
 from replication.experiments.base import PROFILES, count, later
-from replication.store import BUILD, PAPER, RESULTS, ROOT, StoreError, locked, writable
+from replication.store import BUILD, PAPER, RESULTS, ROOT, StoreError, writable
 
 
 class Parser(argparse.ArgumentParser):
@@ -215,8 +215,7 @@ def _render(options: argparse.Namespace) -> int:
     from replication.report.build import build
 
     _check_tools()
-    with locked(BUILD / options.profile / "report.pdf", "The report", wait=True):
-        build(options.profile)
+    build(options.profile)
     _tell(options.profile)
     return 0
 

@@ -172,7 +172,7 @@ def durations() -> dict[str, float]:
              for path in sorted((store.RESULTS / "reference").glob("*/*.json"))]  # fmt: skip
     here = measure.gemm_rate(torch.device("cpu"))
     slower = next(filter(None, found), here) / here
-    return {profile: sum((one.minutes.get(profile, 0) * (1 if one.work == "timing" else slower)
+    return {profile: sum((one.minutes.get(profile, 0) * (1 if one.alone else slower)
                           for one in experiments.every().values()), 0.0)
             for profile in PROFILES}  # fmt: skip
 

@@ -30,6 +30,7 @@ WORDS = {
     "settings": ("nope", "mnist", "mnist-14, nope", "cifar-0"),
     "own_sequence": ("", "x", "0", "11", "1 2 x", "1.5", "-1"),
     "out": ("x" * 300, f"{BOOKS[0]}/x", " ", "a\0b"),
+    "contender": ("nope", "", "Linear", "softmax"),
     "data": ("nowhere", "README.md", "x" * 300),
     "speech_folder": ("nowhere", "README.md", "x" * 300),
 }
@@ -40,9 +41,6 @@ JSON = {
     "list": (1, 1.5, True, "x", {"a": 1}, [], [None]),
     "dict": (1, True, "x", [1], {"x": 1}),
 }
-ELSEWHERE = {"contender", "opponents", "draws", "shortest", "simulations", "seconds", "contenders",
-             "add", "runs"}  # fmt: skip
-"""What scaling and crossover refuse in words of their own, which their tests know."""
 
 
 def typed(book) -> list[tuple[str, str]]:
@@ -50,14 +48,13 @@ def typed(book) -> list[tuple[str, str]]:
     found = []
     for name, one in notebooks.parameters(book).items():
         values = WORDS.get(name, ()) if one.kind == "str" else TYPED[one.kind]
-        found += [(name, value) for value in values if name not in ELSEWHERE]
+        found += [(name, value) for value in values]
     return [*found, *((f"{name}x", "1") for name in notebooks.parameters(book))]
 
 
 def in_files(book) -> list[dict]:
     known = notebooks.parameters(book)
-    return [{name: value} for name, one in known.items() for value in JSON[one.kind]
-            if name not in ELSEWHERE]  # fmt: skip
+    return [{name: value} for name, one in known.items() for value in JSON[one.kind]]
 
 
 COUNTS = ("0", "-1", "x", "", "1.5", MANY, "1e3", "nan")

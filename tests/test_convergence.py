@@ -21,7 +21,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
 from replication import stats as estimates
-from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, below
+from replication.experiments.base import INCONCLUSIVE, NOT, NOT_RUN, PARTLY, SUPPORTED, below
 from replication.experiments.copy_task import EXPERIMENT, cells, rules
 from replication.experiments.copy_task.numbers import ALPHA, MARGIN
 from replication.experiments.copy_task.rules import (
@@ -213,7 +213,7 @@ def test_a_setting_that_was_not_run_decides_nothing():
     for name, rule in EXPERIMENT.rules.items():
         more = {"opponent": "lsh"} if name == "ends_lower" else {}
         found = rule(Evidence({}), setting="earlier", **more)
-        assert found == (INCONCLUSIVE, "The setting earlier was not run.", {})
+        assert found == (NOT_RUN, "Not run here. The setting earlier has no rows.", {})
 
 
 # E1 and C5 ------------------------------------------------------------------------------------

@@ -97,8 +97,8 @@ def test_a_kernel_that_does_not_answer_is_told_and_ended(monkeypatch):
 def test_durations_are_the_recorded_ones_at_the_speed_of_this_machine(monkeypatch, tmp_path):
     """One that reads the clock has a fixed time. The speed is in the rows of some experiment."""
     minutes = {"smoke": 3.0, "reference": 600.0}
-    toys = {work: Experiment(name=work, title="", notebook="09_x", work=work, minutes=minutes)
-            for work in ("training", "timing")}  # fmt: skip
+    toys = {name: Experiment(name=name, title="", notebook="09_x", alone=alone, minutes=minutes)
+            for name, alone in (("training", False), ("timing", True))}  # fmt: skip
     monkeypatch.setattr(experiments, "every", lambda: toys)
     monkeypatch.setattr(doctor.store, "RESULTS", tmp_path)
     monkeypatch.setattr(doctor.measure, "gemm_rate", lambda *_: 5e10)

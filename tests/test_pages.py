@@ -129,6 +129,13 @@ def test_equations_of_a_page_keep_their_numbers():
     assert "(12)" in re.sub(r"(?s)<annotation.*?</annotation>", "", page)
 
 
+def test_the_first_heading_is_the_title_and_no_other_is_lost():
+    cell = {"cell_type": "markdown", "source": ["# First\n", "\n", "text\n", "\n", "## Second\n"]}
+    page = pages.page_of({"cells": [cell]}, Path())
+    assert re.search(r"<title>\s*First\s*</title>", page)
+    assert re.findall(r"<h2[^>]*>(.*?)</h2>", page) == ["Second"]
+
+
 def test_code_on_a_page_is_as_it_stands():
     code, output = "x = formula[form](n)", {"data": {"text/html": "<td>[a](b)</td>"}}
     prose = ["# T\n", "[one](01_a.ipynb#x), `f[g](h)`, ``a`[g](h)``\n\n", "~~~\nf[g](i)\n~~~\n\n",

@@ -25,7 +25,7 @@ from replication.workflow import sweep
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     project = new_project(tmp_path_factory.mktemp("sweep") / PLACE)
-    add_experiment(project, "learn", "03_learn", "training", more="workers=workers")
+    add_experiment(project, "learn", "03_learn", more="workers=workers")
     return project
 
 
@@ -62,9 +62,9 @@ def test_the_same_command_means_the_same_folder(notebook):
     [
         ({"out": ["x"]}, None, "out is set by the sweep itself"),
         ({"text": ["a", "b", "a"]}, None, "text holds 'a' twice"),
-        ({"text": ["a"]}, "../elsewhere", "makes no folder"),
-        ({"text": ["a"]}, "", "makes no folder"),
-        ({"text": ["a"]}, "x" * 300, r"--name 'x{40}' makes no folder. Use 1 to 100 letters"),
+        ({"text": ["a"]}, "../elsewhere", "cannot name a folder"),
+        ({"text": ["a"]}, "", "cannot name a folder"),
+        ({"text": ["a"]}, "x" * 300, r"--name 'x{40}' cannot name a folder. Use 1 to 100 letters"),
     ],
 )
 def test_a_wrong_grid_is_explained(notebook, values, name, said):

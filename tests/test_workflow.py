@@ -18,8 +18,8 @@ TYPED = ("report", "--profile", "quick", "--cores", "2")
 def project(tmp_path_factory):
     """Four experiments in three notebooks, made anew once; the tests change it in order."""
     project = new_project(tmp_path_factory.mktemp("workflow") / PLACE)
-    add_experiment(project, "learn", "03_learn", "training", more="workers=workers")
-    add_experiment(project, "clock", "04_clock", "timing")
+    add_experiment(project, "learn", "03_learn", more="workers=workers")
+    add_experiment(project, "clock", "04_clock", alone=True)
     add_experiment(project, "beside", "04_clock")
     add_experiment(project, "judge", "05_judge", needs=["clock", "beside"])
     book = project / "notebooks/04_clock.ipynb"  # shows both experiments

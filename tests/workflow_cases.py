@@ -80,7 +80,7 @@ TOY = {
         from replication.experiments.NAME import numbers
 
         EXPERIMENT = Experiment(
-            name="NAME", title="NAME", notebook="STEM", work="WORK", needs=NEEDS,
+            name="NAME", title="NAME", notebook="STEM", alone=ALONE, needs=NEEDS,
             minutes={"smoke": 0.5, "quick": 0.5}, check=numbers.check,
             units=later("replication.experiments.NAME.run:units"),
         )
@@ -121,9 +121,10 @@ with open("../log", "a") as file:
 """
 
 
-def add_experiment(project: Path, name: str, stem: str, work="reading", needs=(), more="") -> None:
+def add_experiment(project: Path, name: str, stem: str, alone=False, needs=(), more="") -> None:
     """A small experiment of two units with its notebook, which writes down when it ran."""
-    words = {"NAME": name, "STEM": stem, "WORK": work, "NEEDS": repr(tuple(needs)), "MORE": more}
+    words = {"NAME": name, "STEM": stem, "ALONE": repr(alone), "NEEDS": repr(tuple(needs))}
+    words["MORE"] = more
 
     def filled(text: str) -> str:
         for word, value in words.items():
@@ -136,7 +137,7 @@ def add_experiment(project: Path, name: str, stem: str, work="reading", needs=()
         lines = [line.removeprefix(" " * 8) for line in text.splitlines()]
         (folder / file).write_text(filled("\n".join(lines)))
     known = 'profile: str = "quick"\nloud: int = 1\nout: str = ""'
-    known += "\nworkers: int = 1" if work == "training" else ""
+    known += "\nworkers: int = 1" if "workers" in more else ""
     write_notebook(project / f"notebooks/{stem}.ipynb", known, filled(TOY_CELL))
 
 

@@ -104,8 +104,8 @@ class Experiment:
     """In tables and on progress bars."""
     notebook: str
     """The stem of its file in notebooks/."""
-    work: Literal["reading", "training", "timing"] = "reading"
-    """reading is content with one core; training can use several; timing has the machine alone."""
+    alone: bool = False
+    """Whether it reads the clock, so that nothing may run beside it."""
     needs: tuple[str, ...] = ()
     """The experiments whose rows its notebook reads."""
     minutes: Mapping[str, float] = field(default_factory=dict)
@@ -165,6 +165,13 @@ def some(name: str, values: Sequence) -> None:
 def at_least(name: str, value: int | float, least: int | float) -> None:
     if not value >= least:
         raise ValueError(f"{name}={value} is too small. Choose at least {least}.")
+
+
+def whole(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is no whole number, the text "8" as well: a notebook counts by it as it comes."""
+    if isinstance(value, str):
+        raise ValueError(f"{name}={value!r} is a text. Give a whole number, without quotes.")
+    at_least(name, tidy(name, value, least), least)
 
 
 def between(name: str, value: int | float, least: int | float, most: int | float) -> None:

@@ -19,7 +19,7 @@ def build(profile: str) -> None:
     renews the README's answer; no other profile changes a file that is committed.
     """
     folder = BUILD / profile
-    with locked(folder / NOTEBOOK.name, NOTEBOOK.name):
+    with locked(folder / NOTEBOOK.name, "The report", wait=True):
         book = execute(NOTEBOOK, {"profile": profile}, None)
         text = pandoc.read(book, PAPER)
         with ThreadPoolExecutor() as pool:

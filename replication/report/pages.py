@@ -38,9 +38,10 @@ def page_of(book: dict, folder: Path) -> str:
     for cell in book["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            heading = (HEADING.findall(source) or [heading])[-1]
-            if not title and heading:
-                title, source = heading, HEADING.sub("", source, count=1)
+            headings = HEADING.findall(source)
+            if not title and headings:
+                title, source = headings[0], HEADING.sub("", source, count=1)
+            heading = (headings or [heading])[-1]
             texts.append(_prose(source, folder))
         else:
             texts.append(_code(cell, source))

@@ -39,8 +39,9 @@ def experiments_of(notebook: Path) -> list[Experiment]:
 
 
 def work_of(notebook: Path) -> str:
-    """The heaviest kind of work of its experiments; what takes ``workers`` can use several."""
-    if any(one.work == "timing" for one in experiments_of(notebook)):
+    """Whether it has the machine alone (timing), can use several cores (training: it has the
+    parameter ``workers``), or is content with one (reading)."""
+    if any(one.alone for one in experiments_of(notebook)):
         return "timing"
     return "training" if "workers" in parameters(notebook) else "reading"
 

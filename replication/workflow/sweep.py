@@ -78,8 +78,8 @@ def plan(
         mine = [notebook.stem[:2], *sorted(grid), _hash([notebook.stem, fixed, grid])]
         name = "-".join(mine)[-100:]
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name):
-        raise ValueError(f"--name {name[:40]!r} makes no folder. Use 1 to 100 letters, digits, "
-                         "'.', '-' and '_'.")  # fmt: skip
+        raise ValueError(f"--name {name[:40]!r} cannot name a folder. Use 1 to 100 letters from a "
+                         "to z, digits, '.', '-' and '_', and no '.' or '-' first.")  # fmt: skip
     sweep = Sweep(SWEEPS / name, notebook, fixed, grid, table)
     for job in sweep.jobs():
         notebooks.check(notebook, job.parameters)
@@ -93,7 +93,8 @@ def save(sweep: Sweep) -> None:
     store.write_whole(sweep.folder / "plan.json", json.dumps(content, indent=2).encode())
     for job in sweep.finished():
         try:
-            sweep.minutes(job), store.read_folder(sweep.folder / job.name)
+            sweep.minutes(job)
+            store.read_folder(sweep.folder / job.name)
         except (store.StoreError, OSError, ValueError, KeyError):
             (sweep.folder / f"{job.name}.done").unlink()
 

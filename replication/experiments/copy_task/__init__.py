@@ -26,7 +26,6 @@ EXPERIMENT = Experiment(
     name="copy_task",
     title="copy task",
     notebook="03_copy_task_training",
-    work="training",
     minutes={"smoke": 0.5, "quick": 6, "reference": 330, "paper": 30000},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),

@@ -270,7 +270,7 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
 
 
 def _not_run(setting: str) -> Verdict:
-    return Verdict(INCONCLUSIVE, f"The setting {setting} was not run.", {})
+    return base.not_run(f"The setting {setting} has no rows.")
 
 
 def _cells(trained: Any) -> list[dict[str, Any]]:

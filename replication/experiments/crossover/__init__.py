@@ -1,29 +1,36 @@
 """The crossover: from which N on linear attention is cheaper, in several runs (notebook 05)."""
 
 from functools import partial
+from typing import Any
 
-from replication.experiments.base import Command, Experiment, at_least, later, some
+from replication.experiments.base import Command, Experiment, between, later, some
 from replication.experiments.crossover.numbers import resolve
-from replication.experiments.scaling import costs
+from replication.experiments.scaling import ADD, costs
 from replication.experiments.scaling.numbers import resolve as resolve_benchmark
 
 
-def _check(profile: str = "quick", level: float = 0.95, **others) -> None:
+def _check(
+    profile: str = "quick", level: float = 0.95, contender: str = "linear",
+    opponents: Any = ("softmax",), **others,
+) -> None:  # fmt: skip
     given = ("contenders", "lengths", "seconds", "device", "threads")
     resolve_benchmark(profile, **{name: others.get(name) for name in given})
     resolve(profile, device=others.get("device"), threads=others.get("threads"))
     if not 0 < level < 1:
         raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
-    for name, least in (("add", 0), ("shortest", 1), ("simulations", 1)):
-        at_least(name, least if others.get(name) is None else others[name], least)
-    some("opponents", others.get("opponents", ["any"]))
+    for name, limits in {"add": ADD, "shortest": (1, 2**31), "simulations": (1, 10**5)}.items():
+        between(name, limits[0] if others.get(name) is None else others[name], *limits)
+    some("opponents", opponents)
+    if contender in opponents:
+        raise ValueError(f"opponents={list(opponents)} hold {contender} itself. Name others.")
+    resolve_benchmark(profile, contenders=[contender, *opponents])  # unknown names are refused
 
 
 EXPERIMENT = Experiment(
     name="crossover",
     title="the main crossover",
     notebook="05_crossover_estimate",
-    work="timing",
+    alone=True,
     needs=("scaling",),
     minutes={"smoke": 0.6, "quick": 0.9, "reference": 3.5},
     units=later(f"{__name__}.run:units"),

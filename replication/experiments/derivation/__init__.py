@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from replication.experiments.base import Experiment, at_least, fits, some, tidy
+from replication.experiments.base import Experiment, fits, some, whole
 
 
 def check(*, lengths: Any, seed: Any = 0, **sizes: Any) -> None:
@@ -10,10 +10,10 @@ def check(*, lengths: Any, seed: Any = 0, **sizes: Any) -> None:
     weights, and a state of D^2 x M at every position."""
     some("lengths", list(lengths))
     for name, value in [*sizes.items(), *(("lengths", length) for length in lengths)]:
-        at_least(name, tidy(name, value, 1), 1)
+        whole(name, value)
         fits(name, value, value**2, size=8)
-    D, M = (sizes.get(name, 1) for name in "DM")
-    fits("D", D, sizes.get("N", 1) * D**2 * M, size=8)
+    N, D, M = (sizes.get(name, 1) for name in "NDM")
+    fits("D", D, N * D**2 * M, size=8)
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,6 @@ EXPERIMENT = Experiment(
     name="earlier",
     title="why the earlier replication differed",
     notebook="08_why_the_earlier_differed",
-    work="training",
     minutes={"smoke": 0.4, "quick": 1.5, "reference": 35, "paper": 5000},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),

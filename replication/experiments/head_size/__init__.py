@@ -6,7 +6,6 @@ EXPERIMENT = Experiment(
     name="head_size",
     title="head sizes",
     notebook="03_copy_task_training",
-    work="training",
     minutes={"smoke": 0.1, "quick": 0.6, "reference": 50, "paper": 9000},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),

@@ -8,7 +8,6 @@ EXPERIMENT = Experiment(
     name="images",
     title="image generation",
     notebook="06_image_generation",
-    work="training",
     minutes={"smoke": 0.4, "quick": 2, "reference": 150, "paper": 50000},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),

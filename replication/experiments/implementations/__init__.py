@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from replication.experiments import base
-from replication.experiments.base import Command, Experiment, at_least, fits, later, some, tidy
+from replication.experiments.base import Command, Experiment, fits, later, some
 
 LEAST = {"heads": 1, "head_dim": 1, "value_dim": 1, "positions": 2, "rounds": 1, "buckets": 2,
          "chunk": 1, "seed": 0}  # fmt: skip
@@ -14,17 +14,16 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
     """Refuse what leaves nothing to compare, no slope to be seen, or no memory."""
     for name in lsh:
         base.one_of("lsh", name, ("rounds", "buckets", "chunk", "seed"))
-    sizes, lsh = ({name: tidy(name, value, 1) for name, value in given.items()}
-                  for given in (sizes, lsh))  # fmt: skip
     for name, value in (sizes | lsh).items():
+        base.whole(name, value, LEAST[name])
         base.between(name, value, LEAST[name], base.SEEDS)
     if lsh.get("buckets", 2) % 2:
         raise ValueError(f"lsh buckets={lsh['buckets']} is odd. Choose an even number.")
-    longest, lengths = tidy("longest", longest, 1), tidy("lengths", lengths, (1,))
-    rank_lengths = tidy("rank_lengths", rank_lengths, (1,))
     for name, values in {"lengths": lengths, "rank_lengths": rank_lengths}.items():
         some(name, values)
-        at_least(name, min(values), 1)
+        for value in values:
+            base.whole(name, value)
+    base.whole("longest", longest)
     heads, D, M = (sizes.get(name, 1) for name in ("heads", "head_dim", "value_dim"))
     fits("lengths", max(lengths), heads * max(lengths) * (D + M))
     base.between("longest", longest, 1, base.SEEDS)

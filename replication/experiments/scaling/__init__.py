@@ -2,13 +2,16 @@
 
 from functools import partial
 
-from replication.experiments.base import Experiment, at_least, later
+from replication.experiments.base import Experiment, between, later
 from replication.experiments.scaling.numbers import resolve
+
+ADD = 0, 1000
+"""How many runs may be asked for at once."""
 
 
 def _check(profile: str = "quick", add: int | None = None, **given) -> None:
     if add is not None:
-        at_least("add", add, 0)
+        between("add", add, *ADD)
     resolve(profile, **given)
 
 
@@ -23,7 +26,7 @@ EXPERIMENT = Experiment(
     name="scaling",
     title="scaling benchmark",
     notebook="04_scaling_benchmarks",
-    work="timing",
+    alone=True,
     minutes={"smoke": 0.7, "quick": 1.7, "reference": 27.0},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.run:evidence"),

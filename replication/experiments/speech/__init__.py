@@ -6,7 +6,6 @@ EXPERIMENT = Experiment(
     name="speech",
     title="speech",
     notebook="07_speech_recognition",
-    work="training",
     minutes={"smoke": 0.3, "quick": 1.2, "reference": 240, "paper": 100_000},
     units=later(f"{__name__}.run:units"),
     evidence=later(f"{__name__}.evidence:evidence"),
