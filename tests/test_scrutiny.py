@@ -207,8 +207,10 @@ def test_what_leaves_nothing_to_compute_is_refused_in_words(experiment, changed,
      {"rank_lengths": ["1"]}, {"lsh": {"buckets": "4"}}],
     ids=str,
 )  # fmt: skip
-def test_a_number_may_come_as_text(changed):
-    IMPLEMENTATIONS.check(**GOOD["implementations"] | changed)
+def test_a_number_in_quotes_is_refused_in_words(changed):
+    """The notebook computes with it as it comes, so a text would break it after the check."""
+    with pytest.raises(ValueError, match="is a text. Give a whole number, without quotes"):
+        IMPLEMENTATIONS.check(**GOOD["implementations"] | changed)
 
 
 # bench attention ------------------------------------------------------------------------------
