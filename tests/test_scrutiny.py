@@ -209,7 +209,7 @@ def test_what_leaves_nothing_to_compute_is_refused_in_words(experiment, changed,
 )  # fmt: skip
 def test_a_number_in_quotes_is_refused_in_words(changed):
     """The notebook computes with it as it comes, so a text would break it after the check."""
-    with pytest.raises(ValueError, match="is a text. Give a whole number, without quotes"):
+    with pytest.raises(ValueError, match=r"is a text\. Give a whole number, without quotes"):
         IMPLEMENTATIONS.check(**GOOD["implementations"] | changed)
 
 

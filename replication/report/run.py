@@ -71,13 +71,14 @@ def _on_any_device(numbers: Any) -> str:
 
 
 def rules(claims: Sequence[Claim]) -> pd.DataFrame:
-    """Every claim with its source, what the earlier replication said of it, and its rule."""
+    """Every claim with its source, what the earlier replication said of it, what is measured, and
+    the rule by which that is judged."""
     found = {one.id: f"; earlier replication: {one.earlier}" for one in claims
              if not one.earlier.startswith(("not examined", "not asked", "its own"))}  # fmt: skip
     return pd.DataFrame(
         {"": f"**{one.id}**",
          "Claim, in our words": f"{one.claim} ({one.by}, {one.where}{found.get(one.id, '')})",
-         "Rule": one.rule}
+         "Measured, and rule": f"*{one.quantity[0].upper()}{one.quantity[1:]}.* {one.rule}"}
         for one in claims
     )  # fmt: skip
 

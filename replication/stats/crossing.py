@@ -107,10 +107,12 @@ class Measured(Crossover):
     @property
     def everywhere(self) -> str:
         """What is said if it is cheaper at every length, certainly or not."""
-        seen = f"at every length measured, from N = {self.shortest} on"
+        seen = "at every length measured"
         places = [f"{N}" for N in self.unsure]
+        if not places:
+            return f"{seen}, from N = {self.shortest} on"
         listed = " and ".join(filter(None, (", ".join(places[:-1]), *places[-1:])))
-        return f"{seen} (not certainly at N = {listed})" if places else seen
+        return f"{seen} except N = {listed}, where neither is shown to be ahead"
 
     def brief(self) -> str:
         """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""

@@ -29,6 +29,9 @@ WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
 CALLED = {WORDS[-1]: "does not explain", OPEN: "stays open"}
 """To readers."""
+OF_SEVERAL = {"explains": "explain it", "contributes": "contribute", "misleads": "mislead",
+              "does not": "do not explain it", "open": "stay open"}  # fmt: skip
+OF_ONE = CALLED | {"explains": "explains it", "does not": "does not explain it"}
 LENGTHS = TABLE_1["N"]
 
 
@@ -224,9 +227,18 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(known[name].words)
-    said = [f"what {CALLED.get(word, word)} is {', '.join(groups[word])}"
+    said = [f"{_joined(groups[word])} {_verb(word, len(groups[word]))}"
             for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
     return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
+
+
+def _verb(verdict: str, suspects: int) -> str:
+    return OF_ONE.get(verdict, verdict) if suspects == 1 else OF_SEVERAL[verdict]
+
+
+def _joined(words: list[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:

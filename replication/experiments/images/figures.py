@@ -150,9 +150,9 @@ def _draw_speeds(axes: Axes, row: int, name: str, mine: pd.DataFrame) -> None:
                   mfc="white" if first else one.colour, label="here, one image" if first and not row
                   else "here, in batches" if not row else None)  # fmt: skip
         if first or i == len(mine) - 1:
-            axes.annotate(f"{batch:.0f}", (speed, place), (-6 if first else 6, 0), size=SMALL - 0.5,
-                          ha="right" if first else "left", va="center",
-                          textcoords="offset points")  # fmt: skip
+            shift, side = ((-6, 0), "right") if first else ((6, 3), "left")
+            axes.annotate(f"{batch:.0f}", (speed, place), shift, size=SMALL - 0.5, ha=side,
+                          va="center", textcoords="offset points")  # fmt: skip
 
 
 def _draw_published(axes: Axes, row: int, theirs: Published) -> None:

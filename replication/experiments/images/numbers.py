@@ -129,9 +129,9 @@ CHOICES = {
     },
     "reference": {
         ("mnist", 14): _SMALL | {
-            **because("one epoch", steps=3750),
-            **because(SETTLE, lr_drop_after=3000, lr_drop=0.1),
-            **because("1600 test images", eval_batches=100, eval_every=375),
+            **because("four epochs", steps=15_000),
+            **because(SETTLE, lr_drop_after=12_000, lr_drop=0.1),
+            **because("1600 test images", eval_batches=100, eval_every=750),
         },
         ("mnist", 28): _SMALL | {
             **because("as published: one epoch", steps=6000),

@@ -21,7 +21,7 @@ from replication.stats import equivalence, mean_interval, median_interval
 
 
 def summarise(trained: Any) -> pd.DataFrame:
-    """How every run ended: attention, seed, updates, epochs, bits_per_dim, seconds, stopped."""
+    """How every run ended: attention, seed, updates, bits_per_dim, seconds, images seen."""
     ends = trained.evaluations.sort_values("step").groupby(["attention", "seed"]).last()
     ends = ends.reindex(trained.study.attentions, level="attention")
     ends["stopped"] = ends.index.isin(_stopped(trained))
@@ -280,13 +280,18 @@ def lower_in_equal_time(evidence: Any, dataset: str, opponent: str) -> Verdict:
     made = times.groupby("attention").updates.mean()
     text = (
         f"{side} x {side}, {'reduced model' if is_reduced(trained.study) else 'published size'}, "
-        f"after {times.seconds.mean():,.0f} s of updates: linear minus {opponent} is "
+        f"after {_span(times.seconds)} s of updates: linear minus {opponent} is "
         f"{signed(mean, 3)} bits per dimension{ends}, {len(values)} seeds; on average {levels}, "
         "where 8 are those of a guess. Linear attention made "
         f"{made['linear'] / made[opponent]:.1f} times as many updates in that time."
     )
     found = {"setting": trained.study.setting, "mean": mean, "seeds": len(values)}
     return Verdict(by_answers([answer]), text, found)
+
+
+def _span(values: pd.Series) -> str:
+    low, high = f"{values.min():,.0f}", f"{values.max():,.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _bits(runs: pd.DataFrame) -> dict[str, float]:

@@ -138,6 +138,9 @@ def resolve(profile: str = "quick", **overrides: Any) -> Scaling:
     found = overridden(Scaling(profile=profile, **own), overrides)
     if len(found.lengths) < 2:
         raise ValueError(f"lengths={found.lengths}: one length shows no growth. Give at least two.")
+    if not {"linear"} < set(found.contenders):
+        names = list(found.contenders)
+        raise ValueError(f"contenders={names}: all are compared with linear. Give it and others.")
     return found
 
 

@@ -64,7 +64,7 @@ def on_synthetic(evidence: Evidence) -> list[str]:
     """Error rates on synthetic speech, which decides nothing: a text a size that was trained."""
     found = evidence.runs[evidence.runs.setting != "czech"].dropna(subset="test_error")
     said = []
-    for (_, utterances, words), runs in found.groupby(["setting", "utterances", "words"]):
+    for (_, words, utterances), runs in found.groupby(["setting", "words", "utterances"]):
         rates = runs.groupby("model", sort=False).test_error.mean()
         each = ", ".join(f"{WORDS[model]} {100 * rate:.0f} %" for model, rate in rates.items())
         said.append(f"{utterances} utterances of {words} words: {each}")
