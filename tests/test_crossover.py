@@ -45,6 +45,15 @@ def rows_of(fused, textbook, memory, lengths=LENGTHS, kernels=("linear",)) -> pd
     )  # fmt: skip
 
 
+def test_what_was_asked_by_the_command_is_measured_again_by_it():
+    """Not by a notebook, which refuses such a profile; also if the unit was found in a folder."""
+    (own, *_), (noted, *_) = run.units_of(asked(1.0, OWN, 1)), run.units("smoke")
+    assert own.remedy == "replication crossover"
+    assert noted.remedy == "replication run crossover --profile smoke"
+    found = store.Unit("crossover", "run-0", OWN, {}, (), None)
+    assert found.remedy == own.remedy
+
+
 def answered(rows: pd.DataFrame):
     return answer(asked(60.0), Evidence(rows, {"machine": MACHINE}))
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from replication import data, measure, train
+from replication.attention import contenders
 from replication.data import DataError
 from replication.experiments.images import likelihood, run, task
 from replication.experiments.images.generate import drawing, generate
@@ -196,6 +197,18 @@ def test_half_a_bit_a_byte_is_learnt_soon(digits):
     outcome = run.train_run(small(steps=60, eval_every=60, batch_size=16), digits)
     bits = [row["bits_per_dim"] for row in outcome.evaluations]
     assert bits[-1] < bits[0] - 0.5
+
+
+def test_images_drawn_by_one_mechanism_do_not_hang_on_another():
+    """Their numbers and their code are those of their own model alone."""
+    study = STUDIES["smoke"]["mnist-7"]
+    drawn = {unit.numbers["run"]["attention"]: unit for unit in run.samples_units(study)}
+    assert set(drawn) == set(study.attentions)
+    fewer = replace(study, attentions=study.attentions[:1])
+    (alone,) = run.samples_units(fewer)
+    assert alone == drawn[study.attentions[0]]
+    lsh = contenders()["lsh-1"].mechanism.attend
+    assert [name for name, unit in drawn.items() if lsh in unit.code] == ["lsh-1"]
 
 
 def test_wrong_numbers_are_refused_before_anything_runs():

@@ -258,6 +258,8 @@ def test_calls_of_a_kind_make_one_sequence_s_rows():
         ({"profile": "huge"}, "profile='huge' is unknown"),
         ({"contenders": ["magic"]}, "contenders='magic' is unknown"),
         ({"contenders": ""}, "contenders is empty"),
+        ({"contenders": ["softmax", "lsh-1"]}, "all are compared with linear"),
+        ({"contenders": ["linear"]}, "all are compared with linear"),
         ({"out": " "}, "out=' ' can be no folder"),
         ({"add": -1}, "add=-1 is too small"),
     ],

@@ -59,6 +59,10 @@ def below(low: float, high: float, limit: float = 0.0) -> bool | None:
     return True if high < limit else False if low > limit else None
 
 
+def above(low: float, high: float, limit: float = 0.0) -> bool | None:
+    return below(-high, -low, -limit)
+
+
 def signed(value: float, digits: int) -> str:
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -171,7 +175,7 @@ def whole(name: str, value: Any, least: int = 1) -> None:
     """Refuse what is no whole number, the text "8" as well: a notebook counts by it as it comes."""
     if isinstance(value, str):
         raise ValueError(f"{name}={value!r} is a text. Give a whole number, without quotes.")
-    at_least(name, tidy(name, value, least), least)
+    between(name, tidy(name, value, least), least, SEEDS)
 
 
 def between(name: str, value: int | float, least: int | float, most: int | float) -> None:

@@ -13,13 +13,10 @@ from replication.experiments.base import one_of
 from replication.store import Kept, StoreError, Unit
 
 
-def runs_of(
-    experiment: str, own: dict, code: tuple, make: Callable[[int], Callable],
-    kind: type[Unit] = Unit,
-) -> list[Unit]:  # fmt: skip
+def runs_of(experiment: str, own: dict, code: tuple, make: Callable[[int], Callable]) -> list[Unit]:
     """A unit a run, with numbers of its own. How many runs there are is no property of one."""
     count, profile = own.pop("runs"), own["profile"]
-    return [kind(experiment, f"run-{i}", profile, own | {"run": i}, code, make(i))
+    return [Unit(experiment, f"run-{i}", profile, own | {"run": i}, code, make(i))
             for i in range(count)]  # fmt: skip
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 WAYS = ("auto", "saved", "fresh")
 """Rows to use: those that are current, else measured; any that are saved; none, all anew."""
+OWN = "own"
+"""In place of a profile: a question that somebody asked by a command such as ``crossover``."""
 FOLDER: ContextVar[Path | None] = ContextVar("FOLDER", default=None)
 """Where rows lie if no folder is named; None: in results/<profile>."""
 
@@ -83,7 +85,9 @@ class Unit:
 
     @property
     def remedy(self) -> str:
-        return f"replication run {self.experiment} --profile {self.profile}"
+        """The command that makes it; a question that no notebook asks has one of its own."""
+        notebook = f"replication run {self.experiment} --profile {self.profile}"
+        return f"replication {self.experiment}" if self.profile == OWN else notebook
 
 
 class Kept(NamedTuple):

@@ -10,9 +10,8 @@ from typing import Any
 from replication.experiments.base import PROFILES, one_of
 from replication.experiments.scaling.numbers import Scaling, doubling, overridden
 from replication.experiments.scaling.numbers import resolve as scaling_of
+from replication.store import OWN
 
-OWN = "own"
-"""In place of a profile: a question that somebody asked by ``replication crossover``."""
 QUESTION = MappingProxyType({
     "contenders": ("linear", "authors", "softmax", "softmax-textbook"),
     "lengths": doubling(1, 10),  # from the shortest to above the crossovers seen so far

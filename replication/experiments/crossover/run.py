@@ -43,28 +43,17 @@ MOST_BESIDE = 0.15
 """The share of all cores that other programs may use while it is told where two cross."""
 
 
-class OwnUnit(Unit):
-    """Of a question that no notebook asks."""
-
-    remedy = "replication crossover"
-
-
 def units(profile: str) -> list[Unit]:
     return units_of(resolve(profile))
 
 
 def units_of(scaling: Scaling) -> list[Unit]:
-    if is_generation(scaling):
-        return _generated(scaling)
-    kind = OwnUnit if scaling.profile == OWN else Unit
-    return scaling_run.units_of(scaling, "crossover", kind)
-
-
-def _generated(scaling: Scaling) -> list[Unit]:
+    if not is_generation(scaling):
+        return scaling_run.units_of(scaling, "crossover")
     cards = [attention.contenders()[name].mechanism for name in scaling.contenders]
     code = (generation.measure_run, *(step for card in cards for step in card.code()))
     return timing.runs_of("crossover", asdict(scaling), code, lambda i: partial(
-        generation.measure_run, scaling, i, scaling.seconds), OwnUnit)  # fmt: skip
+        generation.measure_run, scaling, i, scaling.seconds))  # fmt: skip
 
 
 def ensure(

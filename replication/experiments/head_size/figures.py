@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from replication.experiments.head_size.numbers import CONTROL, LINEAR
-from replication.style import SMALL, WIDTH
+from replication.style import SMALL, grid
 
 DARK = 55
 """Percent up to which a cell is dark and its letters are white."""
@@ -18,8 +18,7 @@ def words(runs: pd.DataFrame) -> Figure:
     sizes = {name: sorted(runs[runs.attention == name].features.unique())
              for name in (LINEAR, CONTROL)}  # fmt: skip
     lengths, across = sorted(runs.symbols.unique()), [max(1, len(x)) for x in sizes.values()]
-    figure = Figure(figsize=(WIDTH, 0.95 + 0.45 * len(lengths)))
-    panels = figure.subplots(1, 2, sharey=True, width_ratios=across)
+    figure, [panels] = grid(0.95 + 0.45 * len(lengths), 1, 2, sharey=True, width_ratios=across)
     for axes, (name, features) in zip(panels, sizes.items(), strict=True):
         for i, n in enumerate(lengths):
             for j, D in enumerate(features):

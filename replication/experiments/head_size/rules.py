@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict
+from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, above
 from replication.experiments.head_size.numbers import ALPHA, CONTROL, FEWEST_SEEDS, LINEAR
 from replication.stats import mean_interval
 
@@ -25,7 +25,7 @@ def losing(runs: pd.DataFrame, fit: pd.Series, lost: float) -> dict[tuple[int, i
     longer = runs[(runs.attention == LINEAR) & (runs.symbols > runs.features)]
     shares = longer.pivot(index="seed", columns=["features", "symbols"], values="exact_match")
     less = shares.loc[fit.index].rsub(fit, axis=0)
-    return {size: _above(_spread(less[size]), lost) is True for size in less}
+    return {size: above(*_spread(less[size])[1:], lost) is True for size in less}
 
 
 def by_size(runs: pd.DataFrame) -> str:
@@ -47,8 +47,8 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
         return Verdict(INCONCLUSIVE, f"{seen} {few}", {})
     spread = {name: _spread(found[name]) for name in found}
     spread["difference"] = _spread(found.fit - found.longer)
-    fit, softmax = (_above(spread[name], kept) for name in ("fit", "softmax"))
-    worse, sizes = _above(spread["difference"], lost), losing(runs, found.fit, lost)
+    fit, softmax = (above(*spread[name][1:], kept) for name in ("fit", "softmax"))
+    worse, sizes = above(*spread["difference"][1:], lost), losing(runs, found.fit, lost)
     where = [f"D = {D} and {n} symbols" for (D, n), is_lost in sizes.items() if is_lost]
     text = (
         f"{seen} Words are longer than heads have features at {len(sizes)} sizes; {100 * lost:.0f} "
@@ -65,11 +65,6 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
 
 def _spread(shares: pd.Series) -> tuple[float, float, float]:
     return float(np.mean(shares)), *mean_interval(shares, ALPHA)
-
-
-def _above(spread: tuple[float, float, float], limit: float) -> bool | None:
-    _, low, high = spread
-    return True if low > limit else False if high < limit else None
 
 
 def _outcome(worse: bool | None, rest: bool | None) -> str:

@@ -39,8 +39,7 @@ def label(contender: str) -> str:
 
 def curves(trained: Any) -> Figure:
     """Bits per dimension on test images, by updates and by the seconds that these took."""
-    figure = Figure(figsize=(WIDTH, 2.9))
-    panels, rows = figure.subplots(1, 2, sharey=True), trained.evaluations.query("step > 0")
+    (figure, [panels]), rows = grid(2.9, 1, 2, sharey=True), trained.evaluations.query("step > 0")
     for axes, x in zip(panels, ("step", "seconds"), strict=True):
         _draw_curves(axes, rows, trained.study.attentions, x)
         axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from replication.experiments import training
-from replication.experiments.base import Verdict, below, by_answers, not_run, signed
+from replication.experiments.base import Verdict, above, below, by_answers, not_run, signed
 from replication.experiments.images import numbers
 from replication.experiments.images.numbers import ALPHA, FEWEST_SEEDS, SIDES, TITLES
 from replication.stats import equivalence, mean_interval, median_interval
@@ -249,7 +249,7 @@ def beats_cache(evidence: Any, opponent: str) -> Verdict:
             found = times_faster(timed, opponent, batch)
             if not found:
                 continue
-            answers.append(True if found["low"] > 1 else False if found["high"] < 1 else None)
+            answers.append(above(found["low"], found["high"], 1))
             words.append(f"{TITLES[dataset]}, {how}: {_times(found)}")
             values[f"{dataset}, {how}"] = found
     if not values:

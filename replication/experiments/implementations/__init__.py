@@ -16,7 +16,6 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
         base.one_of("lsh", name, ("rounds", "buckets", "chunk", "seed"))
     for name, value in (sizes | lsh).items():
         base.whole(name, value, LEAST[name])
-        base.between(name, value, LEAST[name], base.SEEDS)
     if lsh.get("buckets", 2) % 2:
         raise ValueError(f"lsh buckets={lsh['buckets']} is odd. Choose an even number.")
     for name, values in {"lengths": lengths, "rank_lengths": rank_lengths}.items():
@@ -26,7 +25,6 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
     base.whole("longest", longest)
     heads, D, M = (sizes.get(name, 1) for name in ("heads", "head_dim", "value_dim"))
     fits("lengths", max(lengths), heads * max(lengths) * (D + M))
-    base.between("longest", longest, 1, base.SEEDS)
     fits("longest", longest, heads * min(longest, max(lengths)) ** 2)
     fits("rank_lengths", max(rank_lengths), max(rank_lengths) ** 2, size=8)
     fits("positions", sizes.get("positions"), heads * sizes.get("positions", 2) ** 2 * (D + M))

@@ -16,7 +16,6 @@ import pandas as pd
 import torch
 
 from replication import measure
-from replication.experiments.base import PROFILES
 from replication.experiments.scaling.contenders import (
     NO_MODELS,
     Group,
@@ -33,7 +32,7 @@ from replication.experiments.scaling.numbers import LAYER, SEED, THREAD, WALL, S
 from replication.experiments.timing import made_runs, runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import Outcome, TooBusyError, measure_rounds
-from replication.store import Kept, Result, StoreError, Unit
+from replication.store import OWN, Kept, Result, StoreError, Unit
 
 MEMORY_SHARE = 0.8
 """Of the free memory; fragments and others have the rest."""
@@ -85,7 +84,7 @@ def units(profile: str) -> list[Unit]:
     return units_of(resolve(profile))
 
 
-def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = Unit) -> list[Unit]:
+def units_of(scaling: Scaling, experiment: str = "scaling") -> list[Unit]:
     models = models_of(scaling)
     names = dict.fromkeys(name for groups in kinds(scaling, models) for group in groups
                           for name in contenders(scaling, group))  # fmt: skip
@@ -94,7 +93,7 @@ def units_of(scaling: Scaling, experiment: str = "scaling", kind: type[Unit] = U
              for name, run in models.items()}  # fmt: skip
     own = asdict(scaling) | {"model_numbers": steps}
     return runs_of(experiment, own, code, lambda i: partial(
-        measure_run, scaling, i, scaling.seconds, models=models), kind)  # fmt: skip
+        measure_run, scaling, i, scaling.seconds, models=models))  # fmt: skip
 
 
 def ensure(
@@ -217,7 +216,6 @@ def check_one_machine(kept: list[Kept]) -> None:
         found.setdefault(key, part.unit.name)
     if len(found) > 1:
         where, unit = " and ".join(f"{name} on {m}" for m, name in found.items()), kept[0].unit
-        fresh = f"{unit.remedy} -p rows fresh" if unit.profile in PROFILES else \
-                f"replication {unit.experiment}"  # fmt: skip
+        fresh = unit.remedy + " -p rows fresh" * (unit.profile != OWN)
         raise StoreError(f"Rows of one comparison come from different machines: {where}. Measure "
                          f"all of them anew with\n    {fresh}")  # fmt: skip

@@ -9,7 +9,7 @@ import pandas as pd
 
 from replication import stats
 from replication.experiments import training
-from replication.experiments.base import Verdict, by_answers, not_run, signed, within
+from replication.experiments.base import Verdict, above, by_answers, not_run, signed, within
 from replication.experiments.speech import numbers
 from replication.experiments.speech.evidence import Evidence
 
@@ -57,7 +57,7 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
     if wide.mean().max() > numbers.MOST_ERROR:
         most = f"more than {100 * numbers.MOST_ERROR:.0f} errors in 100 phonemes"
         return head | {"said": f"{text}, open as one of them makes {most}"}
-    return head | {"answer": True if low > 0 else False if high < 0 else None, "said": text}
+    return head | {"answer": above(low, high), "said": text}
 
 
 def on_synthetic(evidence: Evidence) -> list[str]:
