@@ -86,8 +86,8 @@ def test_a_text_that_was_not_filled_or_changed_afterwards_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(("unsure", "said"), [
-    ((), ", from N = 2 on"), ((8,), " except N = 8, where neither is shown to be ahead"),
-    ((2, 4, 8), " except N = 2, 4 and 8, where neither is shown to be ahead")])  # fmt: skip
+    ((), ", from N = 2 on"), ((8,), " except N = 8 (open)"),
+    ((2, 4, 8), " except N = 2, 4 and 8 (open)")])  # fmt: skip
 def test_lengths_at_which_a_lead_is_not_certain_are_named(unsure, said):
     ends = {"at": 0.0, "low": 0.0, "high": 9.0, "level": 0.95, "shortest": 2, "longest": 64}
     names = {"contender": "linear", "opponent": "softmax", "quantity": "time_ms"}

@@ -4,6 +4,8 @@ import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -168,13 +170,15 @@ def test_two_do_not_make_the_same_at_once(tmp_path):
     store.ensure(unit(), tmp_path)
 
 
-def test_who_may_wait_waits(tmp_path, capsys):
+def test_who_may_wait_waits(tmp_path, monkeypatch):
+    said = SimpleQueue()
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(write=said.put, flush=lambda: None))
     with ThreadPoolExecutor(1) as pool:
         with store.locked(tmp_path / "x", "It"):
             second = pool.submit(_hold, tmp_path / "x")
-            while "Waiting" not in capsys.readouterr().err:
-                assert not second.done()
-        assert second.result(10) == "held"
+            assert "Waiting" in said.get(timeout=30)
+            assert not second.done()
+        assert second.result(30) == "held"
 
 
 def _hold(path):

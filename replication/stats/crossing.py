@@ -112,7 +112,7 @@ class Measured(Crossover):
         if not places:
             return f"{seen}, from N = {self.shortest} on"
         listed = " and ".join(filter(None, (", ".join(places[:-1]), *places[-1:])))
-        return f"{seen} except N = {listed}, where neither is shown to be ahead"
+        return f"{seen} except N = {listed} (open)"
 
     def brief(self) -> str:
         """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""

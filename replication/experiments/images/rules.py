@@ -249,7 +249,7 @@ def beats_cache(evidence: Any, opponent: str) -> Verdict:
             found = times_faster(timed, opponent, batch)
             if not found:
                 continue
-            answers.append(above(found["low"], found["high"], 1))
+            answers.append(above(found["low"], found["high"], 1.0))
             words.append(f"{TITLES[dataset]}, {how}: {_times(found)}")
             values[f"{dataset}, {how}"] = found
     if not values:
