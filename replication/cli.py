@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     _add_report_commands(commands)
     doctor = commands.add_parser("doctor", help="what this machine can do, and what is missing")
     doctor.add_argument("--json", action="store_true", help="for scripts; default: a table")
-    doctor.set_defaults(run=later("replication.doctor:report"))
+    doctor.set_defaults(run=later("replication.workflow.doctor:report"))
     groups = {}
     for command in (c for one in experiments.every().values() for c in one.commands):
         *first, last = command.name.split()

@@ -237,7 +237,7 @@ def test_a_full_disk_is_told_in_words_and_a_bug_is_not_hidden(trial, monkeypatch
 
 
 def test_an_error_of_a_library_is_not_told_as_the_user_s(monkeypatch, capsys):
-    monkeypatch.setattr("replication.doctor.report", lambda options: json.loads("{"))
+    monkeypatch.setattr("replication.workflow.doctor.report", lambda options: json.loads("{"))
     with pytest.raises(json.JSONDecodeError):
         main(["doctor"])
     assert main(["run", "99"]) == 2

@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 import torch
 
-from replication import claims, doctor, store
+from replication import claims, store
 from replication.experiments.copy_task.run import new_training
 from replication.experiments.copy_task.studies import resolve
 from replication.train import CheckpointError, read_checkpoint
+from replication.workflow import doctor
 
 ROWS = pd.DataFrame({"N": [1, 2, 3], "time_ms": [0.5, 0.25, 1.0]})
 RANDOM = random.Random(0).randbytes(999)

@@ -5,9 +5,10 @@ import json
 import psutil
 import pytest
 
-from replication import attention, doctor, experiments, store
+from replication import attention, experiments, store
 from replication.cli import main
 from replication.experiments.base import Experiment
+from replication.workflow import doctor
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 """The published width: which runs are made, how they are set beside the narrow ones, and how C1
-is judged by them."""
+is judged by them; and runs at other learning rates."""
 
 from types import SimpleNamespace
 
@@ -10,8 +10,8 @@ from convergence_cases import GOOD, UPDATES, evidence_of, near, summary
 from replication.experiments import training
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY
 from replication.experiments.copy_task import EXPERIMENT, figures, rules, run
-from replication.experiments.copy_task.numbers import ORIGINS, WIDER, WIDER_UPDATES
-from replication.experiments.copy_task.studies import STUDIES, resolve, wider
+from replication.experiments.copy_task.numbers import ORDER, ORIGINS, WIDER, WIDER_UPDATES
+from replication.experiments.copy_task.studies import STUDIES, rated, resolve, wider
 
 
 def test_the_reference_run_has_the_published_sizes_and_the_others_numbers():
@@ -83,6 +83,27 @@ def test_it_trains_and_its_rows_become_evidence_costs_and_a_figure(tmp_path):
     assert [axes.get_title() for axes in drawn.axes] == ["fused softmax", "linear attention"]
     labels = {text.get_text() for axes in drawn.axes for text in axes.get_legend().get_texts()}
     assert labels == {"width 64", "width 32"}
+
+
+def test_other_rates_are_tried_by_all_mechanisms_alike_and_stand_beside_the_usual_one(tmp_path):
+    units = [*run.units_of([resolve("paper", "smoke")]), *run.rate_units(rated("smoke", steps=2))]
+    units = [unit for unit in units if unit.numbers["seed"] == 0]
+    kept = training.ensure(units, folder=tmp_path, rows="auto", workers=1, what="rates")
+    found, usual = EXPERIMENT.evidence(kept), resolve("paper", "smoke").lr
+    pairs = found.rates[["attention", "lr", "usual"]].apply(tuple, axis=1).to_list()
+    both = ((usual, True), (0.01, False))
+    assert sorted(pairs) == sorted((name, *one) for name in ORDER for one in both)
+    assert set(found.settings["paper"].runs.updates) == {resolve("paper", "smoke").steps}
+    assert [cost["Part"] for cost in EXPERIMENT.costs(found)] == [
+        "copy task, paper setting (3 runs)", "copy task, other rates (3 runs)"]  # fmt: skip
+
+
+def test_the_reference_run_tries_half_and_twice_the_rate():
+    (usual,) = {run.lr for run in resolve("paper", "reference", lengths=64).runs()}
+    assert [study.lr for study in rated("reference")] == [usual / 2, 2 * usual]
+    for study in rated("reference"):
+        assert (study.lengths, study.seeds, study.attentions) == ((64,), (0,), ORDER)
+    assert rated("quick") == []
 
 
 def test_what_the_notebook_shares_with_it_is_checked():

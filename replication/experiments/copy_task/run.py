@@ -20,6 +20,7 @@ from replication.experiments.copy_task.studies import (
     Run,
     Study,
     fitted,
+    rated,
     resolve,
     study_of,
     wider,
@@ -33,8 +34,9 @@ NAME = "copy_task"
 MODELS = {"paper": DecoderOnly, "earlier": EncoderDecoder}
 """The paper's model for the copy task, and that of the earlier replication."""
 WHICH = ["attention", "length", "seed"]
-WIDE = "width-"
-"""So the names of units begin that have the published width where the others have less."""
+WIDE, RATE = "width-", "rate-"
+"""So the names of units begin that have the published width where the others have less, or another
+learning rate than they."""
 
 
 # Training -------------------------------------------------------------------------------------
@@ -90,6 +92,12 @@ def wide_units(studies: Iterable[Study], workers: int = 2) -> list[Unit]:
             for study in studies for unit in units_of([study], workers)]  # fmt: skip
 
 
+def rate_units(studies: Iterable[Study], workers: int = 2) -> list[Unit]:
+    """The same at other learning rates, which their names tell in place of the setting."""
+    return [replace(unit, name=unit.name.replace(study.setting, f"{RATE}{study.lr:g}", 1))
+            for study in studies for unit in units_of([study], workers)]  # fmt: skip
+
+
 def _unit(run: Run, workers: int = 2) -> Unit:
     card = mechanism(run.attention)
     code = (train_run, card.attend, mechanism(card.cross_attention or card.name).attend)
@@ -109,7 +117,8 @@ def units(profile: str) -> list[Unit]:
     def on(device: str) -> list[Unit]:
         studies = [resolve(name, profile, device=device) for name in ORIGINS]
         wide = wide_units(wider(profile, device=device))
-        return [*units_of(studies), *wide, *map(patterns_unit, studies)]
+        rates = rate_units(rated(profile, device=device))
+        return [*units_of(studies), *wide, *rates, *map(patterns_unit, studies)]
 
     return training.of_this_machine(on)
 
@@ -208,18 +217,43 @@ class Evidence(NamedTuple):
     settings: Mapping[str, Trained]
     wide: Trained | None = None
     """Setting paper at the published width, where the other runs have less."""
+    rates: pd.DataFrame | None = None
+    """A row a run of one length and seed at several learning rates: ``lr``, and whether it is the
+    ``usual`` one, of a run that is among the others too."""
 
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
     """From the rows of units: those of runs, and patterns if they are among them."""
-    kept = list(kept)
-    wide = [one for one in kept if one.unit.name.startswith(WIDE)]
-    kept = [one for one in kept if not one.unit.name.startswith(WIDE)]
+    every = list(kept)
+    wide, others = ([one for one in every if one.unit.name.startswith(x)] for x in (WIDE, RATE))
+    kept = [one for one in every if not one.unit.name.startswith((WIDE, RATE))]
     rows, found = {one.unit.name: one.rows for one in kept}, training.by_run(Run, kept)
     settings = {name: _trained(found[name], rows.get(f"{name}-patterns"))
                 for name in ORIGINS if name in found}  # fmt: skip
     wide = sorted(wide, key=lambda one: -one.unit.numbers["steps"])  # of a study are the longest
-    return Evidence(settings, _trained(*training.by_run(Run, wide).values()) if wide else None)
+    wider = _trained(*training.by_run(Run, wide).values()) if wide else None
+    return Evidence(settings, wider, _by_rate(others, found.get("paper", {})) if others else None)
+
+
+def _by_rate(others: list[Kept], main: Mapping[Run, Kept]) -> pd.DataFrame:
+    """Runs at other learning rates, after those at the usual one that they are compared with."""
+    asked = {tuple(one.unit.numbers[name] for name in WHICH) for one in others}
+    usual = [one for run, one in main.items() if tuple(getattr(run, x) for x in WHICH) in asked]
+    rows = [ended(one).assign(lr=one.unit.numbers["lr"], usual=is_usual)
+            for is_usual, part in ((True, usual), (False, others)) for one in part]  # fmt: skip
+    return pd.concat(rows, ignore_index=True).sort_values("lr", kind="stable")
+
+
+def ended(one: Kept) -> pd.DataFrame:
+    """One row: how a run ended (``rules.summarise``), and its floating-point operations, 6 a
+    parameter and token."""
+    # not above: its statistics take seconds to import, and no process that trains needs them
+    from replication.experiments.copy_task.rules import summarise
+
+    run = run_of(Run, one.unit.numbers)
+    found = summarise(*training.curves({run: one}, WHICH, EVALUATION))
+    tokens = run.steps * run.batch_size * run.length
+    return found.assign(flops=6.0 * one.facts["parameters"] * tokens)
 
 
 def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None = None) -> Trained:
@@ -258,4 +292,12 @@ def costs(evidence: Evidence) -> list[dict]:
             flops += 6.0 * parameters * updates * run.batch_size * run.length
         part = f"copy task, {name} ({len(found.runs)} runs)"
         rows.append({"Part": part, "Flops": flops, "Measured": float(found.runs.seconds.sum())})
+    if (rates := evidence.rates) is not None:
+        rows += costs_of("copy task, other rates", rates[~rates.usual])
     return rows
+
+
+def costs_of(part: str, runs: pd.DataFrame) -> list[dict]:
+    """The same of rows that ``ended`` made."""
+    flops, seconds = float(runs.flops.sum()), float(runs.seconds.sum())
+    return [{"Part": f"{part} ({len(runs)} runs)", "Flops": flops, "Measured": seconds}]

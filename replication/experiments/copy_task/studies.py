@@ -144,6 +144,14 @@ def wider(profile: str, **given: Any) -> list[Study]:
     return [resolve("paper", profile, attentions=name, **more) for name, more in own.items()]
 
 
+def rated(profile: str, **given: Any) -> list[Study]:
+    """Setting paper at further learning rates, a study a rate."""
+    base = STUDIES["paper", profile]
+    own = {"lengths": base.lengths[0], "seeds": base.seeds[0]} | shared(given)
+    return [resolve("paper", profile, **own | {"lr": rate})
+            for rate in numbers.RATES.get(profile, ())]  # fmt: skip
+
+
 def study_of(runs: Sequence[Run]) -> Study:
     """The study that these runs make up. Of numbers that hold at one length it has the others."""
     kept = {

@@ -53,22 +53,9 @@ def evidence(kept: Iterable[Kept]) -> pd.DataFrame:
     for one in kept:
         run = run_of(Run, one.unit.numbers)
         which = {"features": run.d_model // run.n_heads, "symbols": copying.task_of(run).most}
-        rows.append(ended(one).assign(**which))
+        rows.append(copying.ended(one).assign(**which))
     return pd.concat(rows, ignore_index=True)
 
 
-def ended(one: Kept) -> pd.DataFrame:
-    """One row: how a run ended (``rules.summarise``), and its floating-point operations, 6 a
-    parameter and token."""
-    # not above: its statistics take seconds to import, and no process that trains needs them
-    from replication.experiments.copy_task.rules import summarise
-
-    run = run_of(Run, one.unit.numbers)
-    found = summarise(*training.curves({run: one}, copying.WHICH, copying.EVALUATION))
-    tokens = run.steps * run.batch_size * run.length
-    return found.assign(flops=6.0 * one.facts["parameters"] * tokens)
-
-
 def costs(runs: pd.DataFrame) -> list[dict]:
-    flops, seconds = float(runs.flops.sum()), float(runs.seconds.sum())
-    return [{"Part": f"head sizes ({len(runs)} runs)", "Flops": flops, "Measured": seconds}]
+    return copying.costs_of("head sizes", runs)
