@@ -193,9 +193,12 @@ def _report(options: argparse.Namespace) -> int:
         code = drive.run(list(waiting), "job")
         if not code:
             (folder / workflow.FRESH).unlink(missing_ok=True)
-    from replication.report import pages
+    from replication import claims
+    from replication.report import build, pages
 
-    index = pages.write_index(folder, f"All pages of profile {options.profile}")
+    judged = claims.load(options.profile) if workflow.report_files() and not code else None
+    table = build.verdicts(judged["claims"], "here") if judged else ""
+    index = pages.write_index(folder, f"All pages of profile {options.profile}", table)
     print(f"Executed notebooks and their pages: {index}")
     if not workflow.report_files():
         print("There is no paper/report.ipynb: only pages are made.")

@@ -148,12 +148,21 @@ def test_code_on_a_page_is_as_it_stands():
         assert text in page
 
 
+def test_a_progress_bar_that_stood_still_is_not_shown():
+    bar = {"data": {"text/plain": "0%|  | 0/6", pages.LIVE: {"model_id": "x"}}}
+    cell = {"cell_type": "code", "source": ["run()"], "metadata": {}, "outputs": [bar]}
+    assert "0/6" not in pages.page_of({"cells": [cell]}, Path())
+    del bar["data"][pages.LIVE]
+    assert "0/6" in pages.page_of({"cells": [cell]}, Path())
+
+
 def test_an_index_names_and_links_all_pages(tmp_path):
     (tmp_path / "01_a.html").write_text("<title>Sums &amp; more</title>")
     (tmp_path / "report.html").write_text("<title>The report</title>")
     (tmp_path / "images.html").write_text("<title>Images</title>")
     (tmp_path / "report.pdf").touch()
-    page = pages.write_index(tmp_path, "All of it").read_text()
+    page = pages.write_index(tmp_path, "All of it", "| | x |\n|-|-|\n| C1 | yes |").read_text()
+    assert page.index("report.html") < page.index("01_a.html") < page.index("<td>C1")
     assert re.search(r'<a href="01_a.html">Sums\s+&amp;\s+more</a>', page)
     assert '<a href="report.pdf">PDF</a>' in page
     assert '<a href="images.html">Images</a>' in page

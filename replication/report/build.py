@@ -63,19 +63,24 @@ def answer() -> str:
         "`replication crossover` answers for your machine in a minute. Speed is one half of the "
         "question; whether the model still learns is the other: see C1, X2 and *What a user "
         "should do* in [the report](paper/report.pdf).", "",
-        "| | claim | made by | reference run |", "|-|-|-|-|",
+        verdicts(found["claims"], "reference run"), "",
     ]  # fmt: skip
-    seen = []
+    seen = [f"- **{claim.id}** {found['claims'][claim.id]['evidence']}"
+            for claim in claims.claims()]  # fmt: skip
+    summary = "<details><summary>What was seen, claim by claim</summary>"
+    return "\n".join([*lines, summary, "", *seen, "", "</details>"])
+
+
+def verdicts(found: dict[str, dict], title: str) -> str:
+    """A table in Markdown: every claim, who made it, and its outcome in this run."""
+    lines = [f"| | claim | made by | {title} |", "|-|-------|---|---|"]
     for claim in claims.claims():
-        verdict = found["claims"][claim.id]
-        outcome = _mark(verdict["outcome"])
-        theirs = verdict["values"].get("authors", {})
+        verdict = found[claim.id]
+        outcome, theirs = _mark(verdict["outcome"]), verdict["values"].get("authors", {})
         if theirs.get("ratios") and theirs["outcome"] != verdict["outcome"]:
             outcome += f"; by the authors' kernel {_mark(theirs['outcome'])}"
         lines.append(f"| {claim.id} | {claim.title} | {claim.by} | {outcome} |")
-        seen.append(f"- **{claim.id}** {verdict['evidence']}")
-    summary = "<details><summary>What was seen, claim by claim</summary>"
-    return "\n".join([*lines, "", summary, "", *seen, "", "</details>"])
+    return "\n".join(lines)
 
 
 def _mark(outcome: str) -> str:

@@ -23,6 +23,8 @@ MARKS = re.compile(
 FOLDED = ("source_hidden", "parameters")
 SHOWN = ("text/html", "image/png", "text/markdown", "text/plain")
 """The forms of an output, the best first."""
+LIVE = "application/vnd.jupyter.widget-view+json"
+"""Something that moves in JupyterLab, such as a progress bar: its text alone is stale on a page."""
 
 
 def write(notebook: Path) -> Path:
@@ -83,6 +85,8 @@ def _output(output: dict, heading: str, folder: Path) -> str:
         words = html.escape(re.sub(r"[*`$\\]", "", found or f"Figure of the section {heading}"))
         content = data[kind].replace("\n", "")
         return _raw(f'<p><img alt="{words}" src="data:{kind};base64,{content}"></p>')
+    if LIVE in output.get("data", {}):
+        return ""
     text = data.get(kind) or "".join(output.get("text", output.get("traceback", "")))
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text).strip("\n")
     return _raw(f"<pre>{html.escape(plain)}</pre>") if plain else ""
@@ -100,13 +104,16 @@ def _target(link: str, folder: Path) -> str:
     return Path(os.path.relpath(NOTEBOOKS / path, folder)).as_posix() + mark + place
 
 
-def write_index(folder: Path, title: str) -> Path:
-    """A page that names and links all others of the folder, and the report."""
+def write_index(folder: Path, title: str, more: str = "") -> Path:
+    """A page that names and links the report and all others of the folder, before what ``more``
+    there is to show."""
     path, lines = folder / "index.html", []
-    for page in sorted(set(folder.glob("*.html")) - {path}):
+    for page in sorted(set(folder.glob("*.html")) - {path}, key=lambda p: (p.stem != "report", p)):
+        number = re.match(r"\d*", page.stem)[0]
         found = re.search(r"<title>(.*?)</title>", page.read_text("utf-8"), re.S)
         beside = page.with_suffix(".pdf")
         also = f" ([PDF]({beside.name}))" if beside.exists() else ""
-        lines.append(f"- [{html.unescape(found[1]) if found else page.stem}]({page.name}){also}")
-    write_whole(path, pandoc.page("\n".join(lines), title).encode())
+        name = html.unescape(found[1]) if found else page.stem
+        lines.append(f"- {number} [{name}]({page.name}){also}")
+    write_whole(path, pandoc.page("\n".join([*lines, "", more]), title).encode())
     return path
