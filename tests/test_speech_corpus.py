@@ -1,9 +1,14 @@
 """Speech: the corpus, how it is had and what is wrong with it; phonemes by espeak-ng."""
 
+import hashlib
+import os
 import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import speech_listing as listing
 import torch
 
@@ -18,6 +23,13 @@ try:
 except RuntimeError:
     HAS_CORPUS = False
 needs_corpus = pytest.mark.skipif(not HAS_CORPUS, reason="the Czech speech is not in the cache")
+
+
+def asked(folder: Path) -> tuple[set[str], str]:
+    """The settings that can be run here, and why others cannot."""
+    both = [studies.resolve(name, "smoke") for name in ("czech", "amount")]
+    left, why = run.possible(run.runs_of(both), folder)
+    return {unit.numbers["setting"] for unit in left}, why
 
 
 # The corpus ---------------------------------------------------------------------------------------
@@ -54,10 +66,9 @@ def test_without_apt_it_is_not_run_here(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(CorpusError, match="was not run here"):
         corpus.find()
-    units = run.runs_of([studies.resolve("czech", "smoke"), studies.resolve("amount", "smoke")])
-    left, why = run.possible(units, tmp_path)
+    left, why = asked(tmp_path)
     assert "export REPLICATION_SPEECH" in why
-    assert {unit.numbers["setting"] for unit in left} == {"amount"}
+    assert left == {"amount"}
 
 
 def test_other_packages_are_refused_and_nothing_is_left(tmp_path, monkeypatch):
@@ -70,24 +81,166 @@ def test_other_packages_are_refused_and_nothing_is_left(tmp_path, monkeypatch):
     assert left == []
 
 
-@needs_corpus
-def test_damaged_and_missing_sound_is_counted(tmp_path, monkeypatch):
-    few = [row for row in corpus.table() if row["split"] == "test"][:2]
-    few += [row for row in corpus.table() if row["split"] == "train"][:3]
-    monkeypatch.setattr(corpus, "table", lambda: tuple(few))
-    for row in few:
-        source = corpus.sounds(ROOT)[row["id"]]
-        target = tmp_path / source.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
-    shutil.copytree(ROOT / "script", tmp_path / "script")
-    there = corpus.sounds(tmp_path)
-    there[few[0]["id"]].write_bytes(b"OggS but not really")
-    there[few[2]["id"]].unlink()
-    found = corpus.czech(str(tmp_path))
-    assert found.counts["sound damaged"] == found.counts["sound missing"] == 1
-    assert found.counts["used"] == 3
-    assert found.counts["text without sound"] > 1000
+# Packages -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packages(tmp_path, monkeypatch) -> Path:
+    """A folder with packages of our own in place of Debian's; none are in the cache."""
+    folder = tmp_path / "packages"
+    for name, part in zip(corpus.PACKAGES, ("script", "sound"), strict=True):
+        tree = tmp_path / name
+        (tree / corpus.GAME / part).mkdir(parents=True)
+        (tree / "DEBIAN").mkdir()
+        (tree / "DEBIAN/control").write_text(
+            f"Package: {name}\nVersion: {corpus.VERSION}\nArchitecture: all\n"
+            "Maintainer: nobody <nobody@example.org>\nDescription: made up\n")  # fmt: skip
+        file = folder / f"{name}_{corpus.VERSION}_all.deb"
+        folder.mkdir(exist_ok=True)
+        if shutil.which("dpkg-deb"):
+            subprocess.run(["dpkg-deb", "--build", tree, file], check=True, capture_output=True)
+        else:
+            file.write_bytes(name.encode())
+    hashes = {name: hashlib.sha256((folder / f"{name}_{corpus.VERSION}_all.deb").read_bytes())
+              for name in corpus.PACKAGES}  # fmt: skip
+    monkeypatch.setattr(corpus, "PACKAGES", {n: one.hexdigest() for n, one in hashes.items()})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(corpus.VARIABLE, raising=False)
+    return folder
+
+
+def program(folder: Path, name: str, does: str, monkeypatch) -> None:
+    """Before all others of that name."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_packages_without_dpkg_deb_are_told_of(packages, tmp_path, monkeypatch):
+    monkeypatch.setenv(corpus.VARIABLE, str(packages))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    left, why = asked(tmp_path)
+    assert "was not run here: there is no dpkg-deb on this system." in why
+    assert left == {"amount"}
+
+
+def test_what_apt_get_says_is_told(packages, tmp_path, monkeypatch):
+    program(tmp_path / "bin", "dpkg-deb", "", monkeypatch)
+    does = "echo warning >&2; echo E: Unable to locate package >&2; exit 100"
+    program(tmp_path / "bin", "apt-get", does, monkeypatch)
+    left, why = asked(tmp_path)
+    assert "was not run here: apt-get says: E: Unable to locate package." in why
+    assert left == {"amount"}
+    assert not (tmp_path / "cache/replication" / f"fillets-{corpus.VERSION}").exists()
+
+
+def test_what_dpkg_deb_says_is_told(packages, tmp_path, monkeypatch):
+    program(tmp_path / "bin", "dpkg-deb", "echo no space left >&2; exit 2", monkeypatch)
+    with pytest.raises(CorpusError, match=r"all\.deb cannot be unpacked: no space left"):
+        corpus.find(packages)
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="there is no dpkg-deb here")
+@pytest.mark.parametrize("way", ["named", "fetched"])
+def test_packages_are_unpacked_once(way, packages, tmp_path, monkeypatch):
+    if way == "fetched":
+        does = f'[ "$1" = download ] && cp {packages}/* .'
+        program(tmp_path / "bin", "apt-get", does, monkeypatch)
+    source = packages if way == "named" else ""
+    root = corpus.find(source)
+    assert root == tmp_path / "cache/replication" / f"fillets-{corpus.VERSION}" / corpus.GAME
+    assert (root / "sound").is_dir()
+    assert (root / "script").is_dir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert corpus.find(source) == root
+
+
+# What is wrong with it ----------------------------------------------------------------------------
+
+SPOKEN = {"town/good": "Ahoj", "town/other": "Ano", "town/damaged": "Dva", "town/missing": "Tři",
+          "ship/good": "Dobře", "cave/good": "Ticho", "cave/mute": None,
+          "cave/empty": ""}  # fmt: skip
+"""By id, the text in the scripts of a corpus of our own; ``cave/mute`` is in none."""
+PARTS = {"town": "train", "ship": "dev", "cave": "test"}
+
+
+@pytest.fixture
+def ours(tmp_path, monkeypatch) -> Path:
+    """The folder of a corpus of noise that is named, and whose table takes the place of Czech's."""
+    rows, noise = [], np.random.default_rng(0)
+    for name, text in {**SPOKEN, "town/unlisted": "Ne", "town/silent": "Nic"}.items():
+        level, stem = name.split("/")
+        sound, script = tmp_path / f"sound/{level}/cs/{stem}.ogg", tmp_path / f"script/{level}"
+        sound.parent.mkdir(parents=True, exist_ok=True)
+        script.mkdir(parents=True, exist_ok=True)
+        soundfile.write(sound, 0.1 * noise.normal(size=(4410, 2)), 22050, format="OGG")
+        if text is not None:
+            with (script / "dialogs_cs.lua").open("a", encoding="utf-8") as file:
+                file.write(f'dialogId("{stem}", "font", "")\ndialogStr("{text}")\n')
+        spoken = espeak.phonemes("Ne" if stem in ("other", "mute", "empty") else text, "cs")
+        if name in SPOKEN:
+            rows.append({"id": name, "split": PARTS[level],
+                         "sound": corpus.digest(sound.read_bytes()),
+                         "phonemes": corpus.digest(" ".join(spoken).encode())})  # fmt: skip
+    (tmp_path / "sound/town/cs/damaged.ogg").write_bytes(b"OggS but not really")
+    (tmp_path / "sound/town/cs/missing.ogg").unlink()
+    (tmp_path / "sound/town/cs/silent.ogg").unlink()
+    monkeypatch.setattr(corpus, "table", lambda: tuple(rows))
+    monkeypatch.setenv(corpus.VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def test_what_cannot_be_used_is_left_out_and_counted(ours):
+    found = corpus.czech()
+    assert {part: {one.id for one in some} for part, some in found.parts.items()} == {
+        "train": {"town/good", "town/other"}, "dev": {"ship/good"}, "test": {"cave/good"},
+    }  # fmt: skip
+    assert found.counts == {
+        "sound without text": 2,  # mute and empty
+        "text without sound": 2,  # missing and silent
+        "sound missing": 1, "sound damaged": 1, "text empty": 2, "used": 4,
+        "other phonemes than listed": 3,  # other, which is used, and mute and empty
+    }  # fmt: skip
+    for one in (one for part in found.parts.values() for one in part):
+        assert one.phonemes == espeak.phonemes(SPOKEN[one.id], "cs")
+        assert one.features.shape == (18, 40)  # 0.2 s
+        assert torch.isfinite(one.features).all()
+
+
+def test_a_few_of_a_part_are_the_same_few(ours):
+    few = corpus.czech(most={"train": 4, "dev": 1, "test": 3}).parts
+    assert few.keys() == corpus.czech().parts.keys()
+    assert len(few["train"]) == 2
+
+
+def test_a_corpus_of_which_some_can_be_used_is_run(ours):
+    assert asked(ours / "rows") == ({"czech", "amount"}, "")
+
+
+@pytest.mark.parametrize("level", PARTS)
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_corpus_without_one_part_is_not_run_and_synthetic_speech_is(level, how, ours):
+    for path in (ours / "sound" / level).rglob("*.ogg"):
+        path.unlink() if how == "missing" else path.write_bytes(b"OggS")
+    left, why = asked(ours / "rows")
+    assert left == {"amount"}
+    assert f"was not run here: of {PARTS[level]} nothing in {ours} can be used (sound " in why
+    assert f"{how}: " in why
+
+
+def test_empty_folders_are_no_corpus(tmp_path, monkeypatch):
+    (tmp_path / "sound").mkdir()
+    (tmp_path / "script").mkdir()
+    monkeypatch.setenv(corpus.VARIABLE, str(tmp_path))
+    seen = []
+    monkeypatch.setattr(run, "made_runs", lambda *_: [])
+    monkeypatch.setattr(run.training, "ensure", lambda units, *_, **__: seen.extend(units) or [])
+    both = [studies.resolve(name, "smoke") for name in ("czech", "amount")]
+    _, why = run.ensure(both, tmp_path / "rows")
+    assert {unit.numbers["setting"] for unit in seen} == {"amount"}
+    assert "of train nothing" in why
+    assert "here: ." not in why
 
 
 @needs_corpus

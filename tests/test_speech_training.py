@@ -44,6 +44,20 @@ def test_too_short_utterances_are_set_aside_and_counted():
     assert torch.isfinite(task.loss(net, task.batch("train", 0, 1, 4))[0])
 
 
+def test_an_utterance_shorter_than_its_phonemes_is_tested_as_errors_and_counted():
+    ok, short = said("ok", 30, "abba"), said("short", 6, "abcab")
+    net = build(sizes(), "linear", 120, 5, 99, 0.0)
+    found = {}
+    for name, dev in (("without", [ok]), ("with", [ok, short])):
+        task = SpeechTask(small(dev=dev, test=dev), 3, 500)
+        assert run._counts(task)["tested, shorter than its phonemes"] == 2 * (name == "with")
+        assert task.counts["shorter than its phonemes"] == 0
+        found[name] = task.evaluate(net, 1, 9)
+    assert found["with"]["eval_loss"] == pytest.approx(found["without"]["eval_loss"] * 4 / 9)
+    assert 9 * found["with"]["error_rate"] >= 4 * found["without"]["error_rate"] + 5 - 2
+    assert run._counts(task).items() >= task.counts.items()
+
+
 def test_a_phoneme_that_training_never_heard_is_counted_and_an_error():
     task = SpeechTask(small(test=[said("new", 30, "abž")]), 3, 500)
     assert task.counts["unknown phonemes"] == 1

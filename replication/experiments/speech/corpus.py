@@ -175,6 +175,24 @@ def czech(folder: str = "", most: dict[str, int] | None = None) -> Corpus:
     return Corpus(parts, dict(counts))
 
 
+def lacking(most: dict[str, int]) -> str:
+    """Why ``czech`` cannot be had here, so many a part: words, or none. It is asked before anything
+    is run; no rows come from it."""
+    try:
+        root = find()
+        written, there = texts(root), sounds(root)
+        for part in ("train", "dev", "test"):
+            mine, seen = (row for row in _chosen(table(), most) if row["split"] == part), Counter()
+            if not any(_read(x, there.get(x["id"]), written.get(x["id"], ""), seen) for x in mine):
+                said = ", ".join(f"{what}: {n}" for what, n in seen.items() if n)
+                raise _missing(f"of {part} nothing in {root} can be used ({said})")
+    except FileNotFoundError as error:
+        return str(_missing(f"there is no {error.filename} on this system"))
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
 def _chosen(rows: Iterable[dict], most: dict[str, int]) -> Iterator[dict]:
     """In the order of a hash, so that a few are of many levels."""
     taken = Counter()

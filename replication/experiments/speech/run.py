@@ -35,10 +35,10 @@ from replication.experiments.speech.studies import (
     run_of,
 )
 from replication.experiments.speech.synthetic import sound, synthetic
-from replication.experiments.speech.task import SpeechTask
+from replication.experiments.speech.task import SpeechTask, needed_frames
 from replication.experiments.timing import made_runs
 from replication.measure.rounds import TooBusyError
-from replication.store import Kept, Result, StoreError, Unit
+from replication.store import Kept, Result, Unit
 
 EXAMPLE, LIKELY = 3, 0.004
 """The utterance of the test part that rows of synthetic speech keep, and how likely a class is at
@@ -107,8 +107,15 @@ def _made(run: Run, scratch: Path) -> Result:
     outcome, task = train_run(run, scratch), task_of(run)
     frames = sum(len(one.features) for one in task.parts["train"])
     heard = {name: len(part) for name, part in task.parts.items()}
-    return training.result(run, outcome, EVALUATION, corpus=dict(task.counts), frames=frames,
+    return training.result(run, outcome, EVALUATION, corpus=_counts(task), frames=frames,
                            utterances=heard)  # fmt: skip
+
+
+def _counts(task: SpeechTask) -> dict[str, int]:
+    """Those of the task, and the utterances of dev and test that no path can say."""
+    tested = [*task.parts["dev"], *task.parts["test"]]
+    short = sum(-(-len(one.features) // task.stack) < needed_frames(one.phonemes) for one in tested)
+    return {**task.counts, "tested, shorter than its phonemes": short}
 
 
 def errors_of(runs: Iterable[Unit], folder: Path | None = None) -> list[Unit]:
@@ -159,10 +166,8 @@ def possible(units: Iterable[Unit], folder: Path | None = None) -> tuple[list[Un
     units, why = list(units), ""
     wanting = [u for u in units if _is_czech(u) and not store.is_current(u, folder)]
     if wanting:
-        try:
-            corpus.find()
-        except StoreError as error:
-            why = str(error)
+        run = run_of(wanting[0])
+        why = corpus.lacking({"train": run.utterances, "dev": run.tested, "test": run.tested})
     return [u for u in units if not (why and u in wanting)], why
 
 
