@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy import signal
 from speech_cases import said, small
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -50,6 +51,31 @@ def test_features_equal_a_direct_computation(samples):
     wave = np.random.default_rng(0).normal(size=samples)
     found = log_mel(torch.tensor(wave, dtype=torch.float32))
     np.testing.assert_allclose(found, direct_log_mel(wave), atol=2e-4)
+
+
+def test_features_are_the_spectra_of_scipy_in_the_mel_filters_of_the_htk_book():
+    """Mel(f) = 2595 log10(1 + f / 700), and triangles in mel between equally wide steps of it."""
+    wave = np.random.default_rng(1).normal(size=16000)
+    window = signal.get_window("hann", 400)
+    _, _, spectra = signal.stft(wave, 16000, window, 400, 240, 512, boundary=None, padded=False)
+    power = np.abs(spectra * window.sum()) ** 2
+    mel = 2595 * np.log10(1 + np.arange(257) * 16000 / 512 / 700)
+    steps = np.linspace(*2595 * np.log10(1 + np.array([20, 8000]) / 700), 42)
+    bank = [np.interp(mel, steps[i : i + 3], [0, 1, 0]) for i in range(40)]
+    np.testing.assert_allclose(mel_filters().T, bank, atol=1e-5)
+    found = log_mel(torch.tensor(wave, dtype=torch.float32))
+    np.testing.assert_allclose(found, np.log(bank @ power).T, atol=1e-4)
+
+
+def test_features_are_those_of_two_libraries_of_the_field():
+    """Every sixth filter of three windows, by librosa 0.11.0 (``stft``, without padding) and the
+    filters of Kaldi as torchaudio 2.11.0 has them (``get_mel_banks``); neither is installed."""
+    wave = np.sin(np.arange(1337) ** 2 % 997)
+    expected = [[3.7779, 4.9610, 4.5351, 5.4858, 5.7511, 6.4041, 6.5924],
+                [5.2023, 3.5045, 5.2297, 4.4339, 6.0553, 6.4091, 7.4336],
+                [2.5500, 6.0461, 4.8786, 5.3618, 3.6540, 6.5059, 7.2339]]  # fmt: skip
+    found = log_mel(torch.tensor(wave, dtype=torch.float32))
+    np.testing.assert_allclose(found[[0, 2, 5]][:, ::6], expected, atol=2e-4)
 
 
 def test_a_tone_is_loudest_in_the_filter_at_its_frequency():
