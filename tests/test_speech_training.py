@@ -218,6 +218,21 @@ def test_who_is_fastest_is_judged(runs, lsh, outcome):
     assert "textbook softmax takes 3.00 times as long" in verdict.evidence
 
 
+def test_where_the_shortest_length_shows_it_already_the_words_say_so():
+    def words(*lows: float) -> str:
+        found = pd.DataFrame({"contender": "lsh", "N": [50, 100, 200], "low": lows})
+        return rules.since(found.assign(ratio=2.0, high=3.0), ["lsh"])
+
+    assert words(1.5, 1.5, 1.5) == "at every length measured, from 50 frames on"
+    assert words(0.5, 1.5, 1.5) == "from 100 frames on"
+    assert words(1.5, 0.5, 1.5) == "from 200 frames on"
+    assert words(1.5, 1.5, 0.5) == words(*[float("nan")] * 3) == "at no length that was measured"
+    times = timed(linear=1, softmax_textbook=3, lsh=2, bilstm=1.5)
+    found = evidence([])._replace(times=times[times.N > 100])
+    verdict = rules.fastest_an_epoch(found, ["softmax-textbook", "lsh", "bilstm"], 800)
+    assert verdict.evidence.endswith("of the four at every length measured, from 800 frames on.")
+
+
 def test_a_disturbed_repeat_is_not_averaged_in():
     times = timed(linear=1, softmax_textbook=3, lsh=2, bilstm=1.5)
     long = times.assign(time_ms=times.time_ms * (1 + 99 * times.disturbed))

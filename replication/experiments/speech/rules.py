@@ -85,10 +85,9 @@ def fastest_an_epoch(evidence: Evidence, opponents: list[str], at: int) -> Verdi
     answers = [within(row.low, row.high, 1.0, math.inf) for row in rows]
     parts = [f"{WORDS[row.name]} takes {row.ratio:.2f} times as long as linear attention"
              f"{_interval(row)}" for row in rows]  # fmt: skip
-    first = fastest_from(found, opponents)
-    since = f"from {first} frames on" if first else "at no length that was measured"
-    text = f"At {at} frames {'; '.join(parts)}. It is shown to be the fastest of the four {since}."
-    return Verdict(by_answers(answers), text, {"ratios": found.to_dict("records"), "from": first})
+    text = f"At {at} frames {'; '.join(parts)}. It is shown to be the fastest of the four "
+    values = {"ratios": found.to_dict("records"), "from": fastest_from(found, opponents)}
+    return Verdict(by_answers(answers), f"{text}{since(found, opponents)}.", values)
 
 
 def _interval(row: pd.Series) -> str:
@@ -128,6 +127,15 @@ def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
     slower = found[found.contender.isin(opponents)].groupby("N").low.min()[::-1] > 1
     longer = slower.index[slower.cummin().astype(bool)]
     return int(longer[-1]) if len(longer) else None
+
+
+def since(found: pd.DataFrame, opponents: list[str]) -> str:
+    """The same in words. The shortest length that was measured need not be where it begins."""
+    first = fastest_from(found, opponents)
+    if first is None:
+        return "at no length that was measured"
+    at_all = first == found[found.contender.isin(opponents)].N.min()
+    return f"{'at every length measured, ' if at_all else ''}from {first} frames on"
 
 
 # Tables -------------------------------------------------------------------------------------------

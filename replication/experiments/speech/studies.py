@@ -152,10 +152,10 @@ class Timing:
 
 
 TIMINGS = {
-    "paper": Timing(profile="paper", lengths=(100, 200, 400, 800, 1600, 2400, 4800, 9600),
+    "paper": Timing(profile="paper", lengths=(50, 100, 200, 400, 800, 1600, 2400, 4800, 9600),
                     runs=6, repeats=6, seconds=7200.0),
-    "reference": Timing(profile="reference", lengths=(200, 400, 800, 1600, 2400), runs=4,
-                        repeats=4, seconds=300.0),
+    "reference": Timing(profile="reference", lengths=(50, 100, 200, 400, 800, 1600, 2400),
+                        runs=4, repeats=4, seconds=300.0),
     "quick": Timing(profile="quick", lengths=(100, 800), runs=1, repeats=3, seconds=40.0),
     "smoke": Timing(profile="smoke", lengths=(32, 64), runs=1, repeats=2, seconds=20.0, n_layers=1,
                     d_model=32, n_heads=2, d_ff=32, lstm_layers=1, lstm_size=8),
