@@ -106,10 +106,11 @@ CHOICES = {
 """What a profile chooses beyond that, for the Czech corpus. ``paper`` has the published sizes."""
 GROWTH = {
     "paper": {"amount": ((1000, 8), (4000, 8), (16000, 8)), "length": ((4000, 8), (400, 80))},
-    "reference": {"amount": ((150, 4), (600, 4), (2400, 4)), "length": ((300, 8), (30, 80))},
+    "reference": {"amount": ((150, 4), (600, 4), (2400, 4)),
+                  "length": ((300, 8), (100, 24), (30, 80))},
     "quick": {"amount": ((40, 2), (160, 2)), "length": ()},
     "smoke": {"amount": ((8, 2),), "length": ()},
-}
+}  # fmt: skip
 """Synthetic speech: (utterances, words in each); in ``length`` as many words in all as in the
 second of ``amount``. 80 words are about 2,400 frames, as the longest utterance of the paper."""
 GROWTH_CHOICES = {
