@@ -40,7 +40,8 @@ SHOWN = sorted(
 
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
-HASH = re.compile(r"(?<![\w.])(?=[0-9a-f]*[a-f])[0-9a-f]{10,64}\b")
+HASH = re.compile(r"(?<![\w.])(?=[0-9a-f]*[a-f])[0-9a-f]{10,64}\b|(?<=data:audio/)[\w/;,+=]+")
+"""Of code or content; also sound, whose bits depend on the processor and on who encodes it."""
 
 
 def last_digit(number: str) -> float:

@@ -1,9 +1,12 @@
 """The drawings of notebook 07: what is heard, what CTC makes of it, errors, curves and times."""
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 
 import numpy as np
 import pandas as pd
+import soundfile
+from IPython.display import Audio
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -45,6 +48,14 @@ def utterance(samples: np.ndarray, rate: int, frames: np.ndarray) -> Figure:
     rows[1].grid(visible=False)
     figure.colorbar(image, ax=rows[1], label="deviations", pad=0.01)
     return figure
+
+
+def player(samples: np.ndarray, rate: int, seconds: float = 3.0) -> Audio:
+    """The first seconds, as MP3: about 8 kB each, where a notebook's own form takes 60."""
+    soundfile.write(file := BytesIO(), samples[: int(seconds * rate)], rate, format="MP3")
+    found = Audio(file.getvalue())
+    found.mimetype = "audio/mpeg"
+    return found
 
 
 def alignment(

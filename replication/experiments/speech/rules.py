@@ -141,33 +141,35 @@ def since(found: pd.DataFrame, opponents: list[str]) -> str:
 # Tables -------------------------------------------------------------------------------------------
 
 
-def table_3(evidence: Evidence, an_epoch: float, at: int) -> pd.DataFrame:
-    """The paper's Table 3 beside ours: errors of what was trained, seconds an epoch at its sizes.
+def by_length(times: pd.DataFrame) -> pd.DataFrame:
+    """A column a contender: by length the seconds of an epoch of the paper's 80 hours, were they
+    cut into utterances so long, and the real-time factor."""
+    heard, found = numbers.WSJ_HOURS * 3.6 * numbers.FRAMES_A_SECOND, {}
+    for title, way, scale in (("s an epoch", "train", heard), ("real-time factor", "infer", 0.1)):
+        level = typical_times(times, way).unstack("contender")
+        level = level.reindex(columns=times.contender.unique())
+        found[title] = level.mul(scale / level.index, axis=0)
+    return pd.concat(found)
 
-    ``an_epoch`` is how many utterances of ``at`` frames make an epoch of the paper's corpus.
-    """
+
+def table_3(evidence: Evidence, at: int) -> pd.DataFrame:
+    """The paper's Table 3 beside ours: errors of what was trained; times at the paper's sizes, in
+    utterances of ``at`` frames, of softmax the textbook form, as the paper had it."""
     titles = ["paper_error", "paper_seconds"]
     found = pd.DataFrame.from_dict(numbers.TABLE_3, orient="index", columns=titles)
     found.index.name = "model"
     runs = evidence.czech.groupby("model")
     found["seeds"] = runs.size().reindex(found.index, fill_value=0)
     found[["error", "beam_error"]] = 100 * runs[["test_error", "beam_error"]].mean()
-    train, infer = (
-        _of_models(typical_times(evidence.times, way), at) for way in ("train", "infer")
-    )
-    return found.assign(seconds=train * an_epoch / 1e3, real_time_factor=infer / (10 * at))
-
-
-def _of_models(times: pd.Series, at: int) -> pd.Series:
-    """At one length, by model: of softmax the textbook form, as the paper had it."""
-    here = times[times.index.get_level_values("N") == at].droplevel("N")
-    return here.drop("softmax", errors="ignore").rename({"softmax-textbook": "softmax"})
+    here = by_length(evidence.times).query("N == @at").droplevel("N").T
+    here = here.drop("softmax", errors="ignore").rename({"softmax-textbook": "softmax"})
+    here = here.reindex(found.index, columns=["s an epoch", "real-time factor"])
+    return found.assign(seconds=here["s an epoch"], real_time_factor=here["real-time factor"])
 
 
 def overview(evidence: Evidence) -> pd.DataFrame:
     """The same in words, a row a model; seconds as multiples of those of linear attention, too."""
-    heard, at = numbers.WSJ_HOURS * 3600 * numbers.FRAMES_A_SECOND, numbers.WSJ_FRAMES
-    found = table_3(evidence, heard / at, at)
+    found = table_3(evidence, numbers.WSJ_FRAMES)
     ours, theirs = (found[name] / found[name]["linear"] for name in ("seconds", "paper_seconds"))
     return pd.DataFrame(
         {"Model": NAMES[model], "Errors, paper (%)": f"{row.paper_error:.2f}",
