@@ -1,14 +1,18 @@
 """Image generation: what is timed, and the rules of C7 to C10 on rows with known answers."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
 
+from replication import claims, measure
+from replication.data import DataError
 from replication.experiments.base import INCONCLUSIVE, NOT_RUN, PARTLY, SUPPORTED
 from replication.experiments.images import rules, run, speed
-from replication.experiments.images.studies import STUDIES
+from replication.experiments.images.studies import STUDIES, resolve
+from replication.store import Result, Unit
 
 # Speed -------------------------------------------------------------------------------------------
 
@@ -164,3 +168,20 @@ def test_c10_says_whether_its_model_is_reduced(profile, setting, said):
     (rules.lower_in_equal_time, {"dataset": "cifar10", "opponent": "softmax"})])  # fmt: skip
 def test_without_rows_a_claim_was_not_run_here(rule, numbers):
     assert judged(rule, **numbers).outcome == NOT_RUN
+
+
+def test_without_data_the_rest_is_run_and_judged(tmp_path, monkeypatch):
+    def nowhere(name, folder):
+        raise DataError("MNIST is not here. Ways to have MNIST: ...")
+
+    def made(scratch):
+        return Result(fast(400).rows, {"machine": {"device": "cpu"}})
+
+    monkeypatch.setattr(run, "load", nowhere)
+    monkeypatch.setattr(measure, "processes", lambda *_: ThreadPoolExecutor(1))
+    timing = Unit("images", "speed-mnist", "smoke", {"dataset": "mnist"}, (), made)
+    kept, missing = run.ensure(resolve("smoke"), [timing], tmp_path)
+    assert missing == ["mnist-7: MNIST is not here. Ways to have MNIST: ..."]
+    assert [one.unit.name for one in kept] == ["speed-mnist"]
+    found = {id: one.outcome for id, one in claims.judge_with("images", run.evidence(kept)).items()}
+    assert found == {"C7": NOT_RUN, "C8": PARTLY, "C9": PARTLY, "C10": NOT_RUN}
