@@ -1,6 +1,8 @@
 """Image generation: the likelihood, drawing in all ways, training that resumes, the rules."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -11,8 +13,9 @@ import torch
 from replication import data, measure, train
 from replication.attention import contenders
 from replication.data import DataError
+from replication.experiments import images
 from replication.experiments.images import likelihood, run, task
-from replication.experiments.images.generate import drawing, generate
+from replication.experiments.images.generation import drawing, generate
 from replication.experiments.images.studies import STUDIES, resolve
 from replication.model import Sizes
 
@@ -92,6 +95,15 @@ def test_all_ways_draw_the_same_image_also_from_a_given_half(attention, given):
     assert torch.equal(step, full)
     assert torch.equal(step[:, :given], prompt.to(torch.uint8))
     assert step.shape == (3, 31)
+
+
+def test_generate_is_offered_by_the_room_which_needs_no_pytorch_until_then():
+    line = "from replication.experiments import images; import sys; print('torch' in sys.modules); "
+    line += "from replication.experiments.images import generate; print(generate.__module__)"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", generate.__module__]
+    with pytest.raises(AttributeError, match=r"images' has no attribute 'generated'"):
+        images.generated  # noqa: B018
 
 
 def test_lsh_draws_by_full_passes_and_says_that_it_has_no_memory():

@@ -1,5 +1,7 @@
 """Image generation (notebook 06): the paper's main result, pixel by pixel, on real images."""
 
+from typing import Any
+
 from replication.experiments.base import Experiment, later
 
 RULES = ("on_par", "draws_faster", "beats_cache", "lower_in_equal_time")
@@ -16,3 +18,12 @@ EXPERIMENT = Experiment(
     costs=later(f"{__name__}.run:costs"),
     check=later(f"{__name__}.run:check"),
 )
+
+
+def __getattr__(name: str) -> Any:
+    """``generate``, imported when it is asked for, as it needs PyTorch."""
+    if name != "generate":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from replication.experiments.images.generation import generate
+
+    return generate

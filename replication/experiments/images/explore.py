@@ -10,7 +10,7 @@ import numpy as np
 from IPython.display import Image
 
 from replication.experiments.images.figures import picture
-from replication.experiments.images.generate import drawing
+from replication.experiments.images.generation import drawing
 from replication.experiments.images.run import task_of, trained_model, units_of
 from replication.experiments.images.studies import Study
 from replication.experiments.images.task import ImageTask

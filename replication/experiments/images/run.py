@@ -19,7 +19,7 @@ from replication.attention import contenders
 from replication.data import DataError, load
 from replication.experiments import training
 from replication.experiments.base import a_folder, positive
-from replication.experiments.images.generate import generate
+from replication.experiments.images.generation import generate
 from replication.experiments.images.likelihood import VALUES
 from replication.experiments.images.speed import Timed, speed_units
 from replication.experiments.images.studies import Run, Study, resolve, study_of

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from replication import measure
 from replication.attention import contenders, mechanism
-from replication.experiments.images.generate import generate, stepper
+from replication.experiments.images.generation import generate, stepper
 from replication.experiments.images.likelihood import VALUES, draw
 from replication.experiments.images.numbers import (
     COLOURS,
