@@ -144,6 +144,17 @@ class Page:
         self.photograph("menus-changed")
         return f"{other} instead of {now} changed the picture"
 
+    def finish_digits(self) -> str:
+        """Press the button of another digit, wait until it is drawn, then give more of it."""
+        path = ".jp-Notebook .widget-toggle-button:not(.mod-active)"
+        button = self.until(lambda: self.find(path), "a digit to choose")[0]
+        self.show(button, "digits")
+        chosen = button.text
+        self._changes_picture(button.click)
+        self.until(self.is_idle, f"the end of digit {chosen}")
+        self.photograph("digit-finished")
+        return f"digit {chosen} was drawn, {self.move_slider()}"
+
     def _changes_picture(self, move: Callable[[], None]) -> None:
         before = self.until(self._picture, "the widget's picture")
         move()

@@ -29,7 +29,7 @@ from test_notebooks import SMALL
 
 PICTURES = ROOT / "build" / "browser"
 WITH_BARS = ("03",)
-HANDS = {"01": Page.move_slider, "05": Page.change_menu}
+HANDS = {"01": Page.move_slider, "05": Page.change_menu, "06": Page.finish_digits}
 """What is done to a notebook's widget."""
 
 

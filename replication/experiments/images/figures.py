@@ -73,8 +73,8 @@ def samples(trained: Any) -> Figure:
     return figure
 
 
-def completions(trained: Any) -> Figure:
-    """Original, the half that is given, and what each mechanism makes of it."""
+def completions(trained: Any, height: float = 0.54) -> Figure:
+    """Original, the half that is given, and what each mechanism makes of it, in inches an image."""
     rows, study = trained.samples, trained.study
     first = rows[rows.attention == rows.attention.iloc[0]]
     originals = pictures(first[first.kind == "original"], study)
@@ -82,7 +82,7 @@ def completions(trained: Any) -> Figure:
     halves = originals.reshape(len(originals), -1).copy()
     halves[:, given:] = 0
     names = [name for name in study.attentions if name in set(rows.attention)]
-    figure = Figure(figsize=(WIDTH, 0.54 * len(originals) + 0.3))
+    figure = Figure(figsize=(WIDTH, height * len(originals) + 0.3))
     panels = figure.subplots(len(originals), 2 + len(names), squeeze=False, width_ratios=[
         1, 1, *(rows[rows.kind == "completion"]["copy"].max() + 1 for _ in names)])  # fmt: skip
     for i, row in enumerate(panels):
