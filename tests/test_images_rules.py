@@ -36,6 +36,15 @@ def test_a_whole_image_counts_before_the_sum_over_its_samples():
     assert rules.check_sums(found).off.tolist() == pytest.approx([-0.5], abs=0.01)
 
 
+def test_the_paper_s_seconds_of_one_image_stand_beside_ours():
+    both = {"mnist": fast(400), "cifar10": timed({("softmax-fused", 1): 2.0})}
+    found = rules.beside_paper(both).set_index(["Images", "Contender"])
+    theirs = found[["Paper, s", "Paper, s, GPU", "Paper, images/s"]]
+    assert theirs.loc[("MNIST", "linear")].tolist() == [5.5, 7.3, 142.8]
+    assert theirs.loc[("MNIST", "softmax-cache")].tolist() == [7.4, 10.4, 7.56]
+    assert theirs.loc[("CIFAR-10", "softmax-fused")].tolist() == ["–"] * 3
+
+
 def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
     of = speed.sizes_of("mnist")
     _, state = speed._byte("linear", speed.new_model("linear", "mnist"), 2)

@@ -91,14 +91,14 @@ def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
         for name in (*numbers.CONTENDERS, numbers.RIVAL):
             if (mine := table[table.contender == name]).empty:
                 continue
-            _, their_speed, their_seconds = numbers.PAPER[dataset].get(name, ("–",) * 3)
+            _, their_speed, on_cpu, on_gpu = numbers.PAPER[dataset].get(name, ("–",) * 4)
             most, one = mine.loc[mine.images_per_second.idxmax()], mine[mine.batch == 1]
             size = f"{most.kept_bytes / 1e6:.2f} MB" if most.kept_bytes else "–"
             rows.append({"Images": TITLES[dataset], "Contender": name,
                          "s an image": one.seconds.iloc[0] if len(one) else "–",
                          "images/s": f"{most.images_per_second:.3g} ({most.batch:.0f})",
-                         "Kept": size, "Paper, s": their_seconds,
-                         "Paper, images/s": their_speed})  # fmt: skip
+                         "Kept": size, "Paper, s": on_cpu,
+                         "Paper, s, GPU": on_gpu, "Paper, images/s": their_speed})  # fmt: skip
     return pd.DataFrame(rows)
 
 
