@@ -80,6 +80,12 @@ def fast(ratio, **how):
                   ("softmax-cache", 1): 1.3, ("softmax-cache", 4): 0.9}, **how)  # fmt: skip
 
 
+def with_whole(found, contender, seconds):
+    """The same with one whole image, drawn once, as by full passes."""
+    whole = {"contender": contender, "batch": 1, "what": "whole", "seconds": seconds}
+    return found._replace(rows=pd.concat([found.rows, pd.DataFrame([whole])]))
+
+
 def judged(rule, settings=None, speeds=None, **numbers):
     return rule(run.Evidence(settings or {}, speeds or {}), **numbers)
 
@@ -95,6 +101,20 @@ def test_c8_needs_both_and_a_processor_cannot_refute_it(ratio, device, outcome):
     assert "CIFAR-10: not run here" in found.evidence
     both = {"mnist": fast(400), "cifar10": fast(4100)}
     assert judged(rules.draws_faster, speeds=both, **C8).outcome == SUPPORTED
+
+
+@pytest.mark.parametrize(("off", "said"), [
+    (0.15, "more than 4,000; the interval begins at 3,5"), (0.01, "more than 4,000)"),
+    (-0.2, "more than 4,000)")])  # fmt: skip
+def test_c8_says_so_if_it_rests_on_sums_that_elsewhere_erred_by_too_much(off, said):
+    """On MNIST one whole image was drawn, as sums on CIFAR-10 are not checked."""
+    mnist = fast(400)
+    (summed,) = rules.check_sums(with_whole(mnist, "softmax", 1.0)).summed
+    both = {"mnist": with_whole(mnist, "softmax", summed / (1 + off)), "cifar10": fast(4100)}
+    found = judged(rules.draws_faster, speeds=both, **C8)
+    assert found.outcome == SUPPORTED
+    assert said in found.evidence
+    assert ("sums over sampled bytes err as on MNIST, +15 %" in found.evidence) == (off == 0.15)
 
 
 def test_c9_asks_of_one_image_and_of_batches():
