@@ -1,5 +1,6 @@
 """Each suspect is what it says, their forms compute what ours do, and the rules judge by rows."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -277,6 +278,22 @@ def test_a_factor_of_one_leaves_their_crossover_and_a_larger_one_moves_it():
     assert verdict.outcome == SUPPORTED
     assert verdict.values["most"] == "batch"
     assert rules.moves_the_crossover(timed(), **OWN["E5"]).outcome == NOT
+
+
+def test_our_steps_cross_where_theirs_do_if_they_take_their_times():
+    times = timed().times
+    theirs = dict(zip(TABLE_1["N"], TABLE_1["linear"], strict=True))
+    is_batch = times.contender == "batch"
+    times.loc[is_batch, "time_ms"] = times.N.map(theirs) * (1 + 0.01 * times["round"])
+    found = rules.crossing_table(times).set_index("Suspect")
+    assert found.loc[SPEED["batch"].words, "Our steps with it"] == "3149† (2402–4558)"
+    assert found.loc["none", "Their times without it"] == "3149† (2402–4558)"
+
+
+def test_every_suspect_of_the_reference_run_has_a_crossover():
+    kept = [store.load(unit, current=False) for unit in speed.speed_units("reference", "cpu")]
+    found = rules.crossing_table(run.evidence(kept).times).iloc[:, 1:]
+    assert found.map(lambda text: bool(re.match(r"\d+†? \(", text))).all(axis=None), found
 
 
 def test_what_their_card_needs_at_least_is_less_than_what_they_measured():

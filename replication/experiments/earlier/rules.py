@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from replication.experiments.base import Verdict, by_answers, not_run, within
-from replication.experiments.crossover.earlier import Fitted, earlier_crossover, earlier_method
+from replication.experiments.crossover.earlier import Fitted, earlier_crossover
 from replication.experiments.crossover.numbers import EARLIER_ENDS, EARLIER_STEPS, TABLE_1
 from replication.experiments.earlier.numbers import (
     ALL,
@@ -23,7 +23,7 @@ from replication.experiments.earlier.numbers import (
     Suspect,
     double_seconds,
 )
-from replication.stats import ask, brief, median_interval
+from replication.stats import median_interval
 
 WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
@@ -270,13 +270,18 @@ def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
 
 
 def crossing_table(times: pd.DataFrame) -> pd.DataFrame:
-    """By suspect: what their method says of our steps with it on, and of theirs without it."""
-    found, times = factors(times), times.assign(run=0, disturbed=False)
-    base = ask(earlier_method, times, "linear open", "softmax open")
-    rows = [("none", brief(base), brief(earlier_crossover()))]
+    """By suspect: what their regression says of our steps with it on, medians over rounds, and of
+    theirs without it. Intervals are those of the fits through four lengths."""
+    found, costs = factors(times), times.groupby(["contender", "N"]).time_ms.median()
+    rows = [("none", "linear open", "softmax open", earlier_crossover())]
     for name in (*SPEED, ALL):
         rival = "softmax forwards" if name in ("forwards", ALL) else "softmax open"
-        ours = ask(earlier_method, times, name, rival)
         words = SPEED[name].words if name in SPEED else "all together"
-        rows.append((words, brief(ours), brief(without(found, name))))
-    return pd.DataFrame(rows, columns=["Suspect", "Our steps with it", "Their times without it"])
+        rows.append((words, name, rival, without(found, name)))
+    return pd.DataFrame(
+        {"Suspect": words, "Our steps with it": earlier_crossover(table={
+            "N": LENGTHS, "linear": costs[ours].reindex(LENGTHS),
+            "softmax": costs[rival].reindex(LENGTHS)}).brief(),
+         "Their times without it": theirs.brief()}
+        for words, ours, rival, theirs in rows
+    )  # fmt: skip
