@@ -12,9 +12,11 @@ import pytest
 from replication import store
 from replication.cli import main
 from replication.experiments.base import NOT_RUN, not_run
+from replication.experiments.crossover.rules import main_crossovers, together
 from replication.experiments.speech import run as speech
 from replication.report import pool
 from replication.report.run import load_run
+from replication.stats import measured_crossover
 
 REFERENCE = store.RESULTS / "reference"
 
@@ -51,6 +53,24 @@ def test_several_machines_stand_side_by_side(exported, tmp_path, capsys):
     assert text in capsys.readouterr().out
     assert "| claim | ours | theirs |" in text
     assert "they differ" not in text
+
+
+def test_crossovers_stand_side_by_side_by_machine(exported, tmp_path):
+    run, crossed = pool.unpacked(exported, tmp_path), ("crossover", "scaling")
+    evidence = {name: one for name, one in run.evidence.items() if name not in crossed}
+    refused = {name: run.evidence[name]._replace(facts={"profile": "smoke"}) for name in crossed}
+    text = pool.report({"ours": run, "none": run._replace(evidence={}),
+                        "others": run._replace(evidence=evidence),
+                        "smoke": run._replace(evidence=refused)})  # fmt: skip
+    table = dict(line.strip("| ").split(" | ", 1) for line in text.splitlines() if line[:1] == "|")
+    assert table["from which N on"] == "ours | none | others | smoke"
+    rows = run.evidence["crossover"], run.evidence["scaling"]
+    for kernel, name in (("linear", "our kernel"), ("authors", "the authors' kernel")):
+        found = main_crossovers(together(*rows), kernel)["time_ms"]["softmax"].brief()
+        assert table[f"{name}: less time than fused softmax"] == f"{found} | – | – | –"
+    tiled = measured_crossover(run.evidence["equal_care"].layer, "linear", "softmax-tiled").brief()
+    assert table["our kernel: less time than softmax by our tiles"] == f"{tiled} | – | {tiled} | –"
+    assert "## Crossovers" not in pool.report({"none": run._replace(evidence={})})
 
 
 def test_other_machines_may_differ_and_it_is_said(exported, tmp_path):

@@ -126,6 +126,8 @@ class Experiment:
     """One tidy table of any units of its own, as a sweep collects it; None: their rows."""
     costs: "Callable[[Any], list[dict]]" = lambda evidence: []
     """Rows of the table of costs: Part, Measured, and Estimated, Allowed (s) or Flops."""
+    answers: "Callable[[Mapping[str, Any]], dict[str, str]]" = lambda evidence: {}
+    """By question what machines are compared by beside verdicts; from all evidence of a run."""
     commands: tuple[Command, ...] = ()
     check: Callable[..., Any] = lambda **parameters: None
     """Raises ValueError in words if parameters of its notebook are wrong, before anything runs.

@@ -36,6 +36,7 @@ EXPERIMENT = Experiment(
     units=later(f"{__name__}.run:units"),
     evidence=later("replication.experiments.scaling.run:evidence"),
     costs=partial(costs, "the main crossover"),
+    answers=later(f"{__name__}.rules:answers"),
     check=_check,
     commands=tuple(
         Command(name, text, later(f"{__name__}.commands:{name}_arguments"),

@@ -1,8 +1,10 @@
 """Rows -> what is said: one answer, and all crossovers that were measured."""
 
+from collections.abc import Mapping
 from itertools import combinations
 from math import isfinite, isnan
 from operator import itemgetter
+from typing import Any
 
 import pandas as pd
 
@@ -240,6 +242,17 @@ def main_crossovers(rows: pd.DataFrame, kernel: str = CONTENDER) -> dict[str, di
                if (x := ask(measured_crossover, rows, kernel, name, what))}
         for what in NOUNS
     }  # fmt: skip
+
+
+def answers(every: Mapping[str, Any]) -> dict[str, str]:
+    """The same in words, by both kernels, as far as rows are there that decide."""
+    there = [every[name] for name in ("crossover", "scaling") if name in every]
+    if not there or any(one.refused for one in there):
+        return {}
+    rows = together(there[0], there[-1])
+    return {f"{KERNELS[kernel]}: less {title} than {look_of(opponent).words}": brief(found)
+            for kernel in KERNELS for what, title in NOUNS.items()
+            for opponent, found in main_crossovers(rows, kernel)[what].items()}  # fmt: skip
 
 
 def overview(rows: pd.DataFrame, benchmark: Evidence) -> pd.DataFrame:

@@ -15,4 +15,5 @@ EXPERIMENT = Experiment(
     evidence=later("replication.experiments.scaling.run:evidence"),
     rules={"pays": later(f"{__name__}.rules:pays")},
     costs=partial(costs, "softmax of equal care"),
+    answers=later(f"{__name__}.rules:answers"),
 )

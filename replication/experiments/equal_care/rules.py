@@ -1,28 +1,45 @@
 """Rows -> the verdict on X3, and what of a lead is the method's."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
+from replication.attention import look_of
 from replication.experiments.base import INCONCLUSIVE, Verdict
 from replication.experiments.equal_care.numbers import OPPONENTS
 from replication.experiments.scaling.contenders import words
-from replication.experiments.scaling.rules import faster_by
+from replication.experiments.scaling.rules import KERNELS, faster_by
 from replication.experiments.scaling.run import Evidence
-from replication.stats import ask, measured_crossover, ratios
+from replication.stats import ask, brief, measured_crossover, ratios
 
 EQUAL, FUSED = OPPONENTS
 
 
+def undecided(evidence: Evidence) -> str:
+    """Why nothing is decided by these rows; empty if something is."""
+    elsewhere = evidence.facts["machine"]["device"] != "cpu"
+    return evidence.refused or "Our tiles are for processors." * elsewhere
+
+
 def pays(evidence: Evidence, from_length: int) -> Verdict:
     """Is linear attention faster than softmax of equal care from this length on?"""
-    elsewhere = evidence.facts["machine"]["device"] != "cpu" and "Our tiles are for processors."
-    if why := evidence.refused or elsewhere:
+    if why := undecided(evidence):
         return Verdict(INCONCLUSIVE, why, {})
     found = faster_by(evidence.layer, "linear", EQUAL, from_length)
     crossing = ask(measured_crossover, evidence.layer, "linear", EQUAL)
     said = f" Training one causal layer, {crossing.sentence(words())}." if crossing else ""
     return found._replace(evidence=found.evidence + said)
+
+
+def answers(every: Mapping[str, Any]) -> dict[str, str]:
+    """From which N on it is faster, in words, if that was measured."""
+    one = every.get("equal_care")
+    if not one or undecided(one):
+        return {}
+    found = brief(ask(measured_crossover, one.layer, "linear", EQUAL))
+    return {f"{KERNELS['linear']}: less time than {look_of(EQUAL).words}": found}
 
 
 def shares(evidence: Evidence) -> pd.DataFrame:
