@@ -159,8 +159,10 @@ def one_of(name: str, value: object, known: Iterable[str]) -> None:
         raise ValueError(f"{name}={value!r} is unknown. Choose one of: {', '.join(known)}.")
 
 
-def some(name: str, values: Sequence) -> None:
-    """At least one value, and none twice."""
+def some(name: str, values: Any) -> None:
+    """A list of at least one value, and none twice."""
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"{name}={values!r} is not a list. Give a list.")
     if not values:
         raise ValueError(f"{name} is empty, so there is nothing to run. Give at least one.")
     twice = sorted({value for value in values if values.count(value) > 1})
@@ -173,11 +175,11 @@ def at_least(name: str, value: int | float, least: int | float) -> None:
         raise ValueError(f"{name}={value} is too small. Choose at least {least}.")
 
 
-def whole(name: str, value: Any, least: int = 1) -> None:
+def whole(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
     """Refuse what is no whole number, the text "8" as well: a notebook counts by it as it comes."""
     if isinstance(value, str):
         raise ValueError(f"{name}={value!r} is a text. Give a whole number, without quotes.")
-    between(name, tidy(name, value, least), least, SEEDS)
+    between(name, tidy(name, value, least), least, most or SEEDS)
 
 
 def between(name: str, value: int | float, least: int | float, most: int | float) -> None:
@@ -281,7 +283,7 @@ LIMITS = {"workers": (1, 256), "threads": (1, 1024), "seed": (0, SEEDS), "steps"
 
 def check_shared(
     *, profile: str = "quick", rows: str = "auto", device: str | None = None, seeds: Any = None,
-    lr: Any = None, out: str = "", **others: Any,
+    lr: Any = None, out: Any = "", **others: Any,
 ) -> None:  # fmt: skip
     """Refuse those that no notebook can use; None means the profile's."""
     one_of("profile", profile, PROFILES)
@@ -296,8 +298,8 @@ def check_shared(
         between("seeds", seed, 0, SEEDS)
     if lr is not None:
         positive("lr", tidy("lr", lr, 0.001))
-    if out and not can_be_folder(out):
-        raise ValueError(f"out={out[:40]!r} can be no folder. Name one, or leave it out.")
+    if out and not (isinstance(out, str) and can_be_folder(out)):
+        raise ValueError(f"out={str(out)[:40]!r} can be no folder. Name one, or leave it out.")
 
 
 def a_folder(name: str, text: str) -> None:

@@ -18,8 +18,6 @@ import pandas as pd
 from replication import claims, experiments, store
 from replication.experiments.base import NOT_RUN, PROFILES
 from replication.report.run import Run, load_run
-from replication.report.show import table_text
-from replication.stats import ABSENT
 from replication.store import StoreError
 
 MANIFEST = "replication.json"
@@ -137,6 +135,9 @@ def pool(options: Namespace) -> int:
 def report(runs: dict[str, Run]) -> str:
     """Markdown: the machines, crossovers and verdicts side by side, and who differs, by what was
     seen."""
+    from replication.report.show import table_text  # slow, which bad files need not wait for
+    from replication.stats import ABSENT
+
     machines = pd.DataFrame({"name": name} | _machine(run) for name, run in runs.items())
     outcomes = pd.DataFrame(
         {name: {id: one.outcome for id, one in run.verdicts.items()} for name, run in runs.items()}

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from replication.experiments.base import Command, Experiment, between, later, some
+from replication.experiments.base import Command, Experiment, later, some, tidy, whole
 from replication.experiments.crossover.numbers import resolve
 from replication.experiments.scaling import ADD, costs
 from replication.experiments.scaling.numbers import resolve as resolve_benchmark
@@ -16,10 +16,10 @@ def _check(
     given = ("contenders", "lengths", "seconds", "device", "threads")
     resolve_benchmark(profile, **{name: others.get(name) for name in given})
     resolve(profile, device=others.get("device"), threads=others.get("threads"))
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} is no share. Choose one between 0 and 1, such as 0.95.")
+    if level != tidy("level", level, 0.95) or not 0 < level < 1:  # a text is none
+        raise ValueError(f"level={level!r} is no share. Choose one between 0 and 1, such as 0.95.")
     for name, limits in {"add": ADD, "shortest": (1, 2**31), "simulations": (1, 10**5)}.items():
-        between(name, limits[0] if others.get(name) is None else others[name], *limits)
+        whole(name, limits[0] if others.get(name) is None else others[name], *limits)
     some("opponents", opponents)
     if contender in opponents:
         raise ValueError(f"opponents={list(opponents)} hold {contender} itself. Name others.")

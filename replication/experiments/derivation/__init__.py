@@ -8,7 +8,7 @@ from replication.experiments.base import Experiment, fits, some, whole
 def check(*, lengths: Any, seed: Any = 0, **sizes: Any) -> None:
     """Refuse what leaves nothing to compute, or what is too large for the literal equations: N x N
     weights, and a state of D^2 x M at every position."""
-    some("lengths", list(lengths))
+    some("lengths", lengths)
     for name, value in [*sizes.items(), *(("lengths", length) for length in lengths)]:
         whole(name, value)
         fits(name, value, value**2, size=8)

@@ -12,6 +12,8 @@ LEAST = {"heads": 1, "head_dim": 1, "value_dim": 1, "positions": 2, "rounds": 1,
 
 def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: Any) -> None:
     """Refuse what leaves nothing to compare, no slope to be seen, or no memory."""
+    if not isinstance(lsh, dict):
+        raise ValueError(f"lsh={lsh!r} is not a mapping. Give one, such as {{rounds: 2}}.")
     for name in lsh:
         base.one_of("lsh", name, ("rounds", "buckets", "chunk", "seed"))
     for name, value in (sizes | lsh).items():

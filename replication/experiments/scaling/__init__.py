@@ -2,17 +2,17 @@
 
 from functools import partial
 
-from replication.experiments.base import Experiment, between, later
-from replication.experiments.scaling.numbers import resolve
+from replication.experiments.base import Experiment, later, whole
+from replication.experiments.scaling.numbers import Scaling, resolve
 
 ADD = 0, 1000
 """How many runs may be asked for at once."""
 
 
-def _check(profile: str = "quick", add: int | None = None, **given) -> None:
+def _check(profile: str = "quick", add: int | None = None, **given) -> Scaling:
     if add is not None:
-        between("add", add, *ADD)
-    resolve(profile, **given)
+        whole("add", add, *ADD)
+    return resolve(profile, **given)
 
 
 def costs(what: str, evidence) -> list[dict]:
