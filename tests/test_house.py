@@ -178,6 +178,16 @@ def test_the_report_is_committed_without_outputs():
     assert [cell["id"] for cell in cells if cell.get("outputs")] == []
 
 
+def test_every_figure_table_and_listing_of_the_report_is_named_in_its_text():
+    cells = json.loads((ROOT / "paper" / "report.ipynb").read_text())["cells"]
+    code = "\n".join(code_cells(ROOT / "paper" / "report.ipynb"))
+    shown = set(re.findall(r"[\"']((?:fig|tab|lst)-[a-z0-9-]+)[\"']", code))
+    shown |= {cell["metadata"]["report"]["id"] for cell in cells if "report" in cell["metadata"]}
+    prose = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert len(shown) > 20
+    assert shown <= set(re.findall(r"\]\(#([a-z0-9-]+)\)", prose))
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda p: p.stem)
 def test_notebooks_define_no_class_and_no_long_function(path):
     for cell in code_cells(path):

@@ -118,6 +118,9 @@ def test_report_and_figures_are_built_from_the_rows(tmp_path):
         shutil.copytree(ROOT / folder, project / folder)
     shutil.copy(build.README, project)
     call(project, "render", "--profile", "reference")
+    page = (project / "build/reference/report.html").read_text()
+    shown = set(re.findall(r'id="((?:fig|tab|lst)-[^"]+)"', page))
+    assert shown - set(re.findall(r'href="#([^"]+)"', page)) == set(), "named in the text"
     assert_alike(words_of((project / "paper/report.pdf").read_bytes()), words_of(pdf))
     assert_alike((project / "README.md").read_text(), build.README.read_text())
     name = "results/reference/verdicts.json"
