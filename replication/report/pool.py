@@ -133,10 +133,8 @@ def pool(options: Namespace) -> int:
 
 
 def report(runs: dict[str, Run]) -> str:
-    """Markdown: the machines, crossovers and verdicts side by side, and who differs, by what was
-    seen."""
+    """Markdown: the machines, their crossovers and verdicts, and who differs, by what was seen."""
     from replication.report.show import table_text  # slow, which bad files need not wait for
-    from replication.stats import ABSENT
 
     machines = pd.DataFrame({"name": name} | _machine(run) for name, run in runs.items())
     outcomes = pd.DataFrame(
@@ -145,7 +143,7 @@ def report(runs: dict[str, Run]) -> str:
     answers = {name: {question: said for one in experiments.every().values()
                       for question, said in one.answers(run.evidence).items()}
                for name, run in runs.items()}  # fmt: skip
-    crossovers = pd.DataFrame(answers, dtype=object).fillna(ABSENT)
+    crossovers = pd.DataFrame(answers, dtype=object).fillna("–")
     titles = {claim.id: f"{claim.id} {claim.title}" for claim in claims.claims()}
     side_by_side = outcomes.rename(index=titles).rename_axis("claim").reset_index()
     parts = [TITLE, table_text(machines, "of machines")]
