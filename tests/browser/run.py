@@ -3,7 +3,8 @@
 The server works on a copy of the project, so that no result here is touched. Each notebook is
 opened as it is committed, then its outputs are cleared and all its cells are run, through the
 menus. No cell may fail, all figures must be drawn, progress must be seen, and the widgets must
-answer to a hand. Photographs of the pages are left in build/browser.
+answer to a hand. Then the HTML pages of all notebooks and of the report are opened from the disk,
+with the network off. Photographs of all are left in build/browser.
 """
 
 import argparse
@@ -11,9 +12,11 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import nbformat
+import offline
 from lab import ROOT, Lab, browser, copy_project, new_home, started, tools
 from page import Page, PageError
 from papermill.iorw import load_notebook_node
@@ -75,14 +78,15 @@ def visit(page: Page, lab: Lab, book: Path) -> str:
     return ", ".join(seen)
 
 
-def attempt(page: Page, what, lab: Lab, *arguments) -> tuple[bool, str]:
+def attempt(page: Page, what, lab: Lab | None, *arguments) -> tuple[bool, str]:
     """Whether it went well, and a line on it."""
     begun = time.monotonic()
     try:
         ok, said = True, what(page, lab, *arguments)
     except (PageError, WebDriverException) as error:
         page.photograph("trouble")
-        lab.end_kernels()
+        if lab:
+            lab.end_kernels()
         ok, said = False, f"FAILED: {str(error).splitlines()[0]}"
     line = f"{page.name}: {said} ({time.monotonic() - begun:.0f} s)"
     print(line, flush=True)
@@ -92,6 +96,7 @@ def attempt(page: Page, what, lab: Lab, *arguments) -> tuple[bool, str]:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("which", nargs="*", help="numbers of notebooks, such as 01 05; else all")
+    parser.add_argument("--pages", action="store_true", help="only pages with the network off")
     parser.add_argument("--seconds", type=float, default=600, help="for one notebook (600)")
     return parser.parse_args()
 
@@ -116,6 +121,16 @@ def tour(chrome: Chrome, lab: Lab, books: list[Path], seconds: float) -> list[tu
     return first + [attempt(page(book.name[:2]), visit, lab, book) for book in books]
 
 
+def leaf(chrome: Chrome, lab: Lab | None, pages: list[Path], seconds: float) -> list:
+    """Through the pages, without a network."""
+
+    def page(name):
+        return Page(chrome, PICTURES, name, seconds)
+
+    first = [attempt(page("network"), offline.what_loads_is_caught, lab, pages[0].parent)]
+    return first + [attempt(page(x.stem), offline.stands_alone, lab, x) for x in pages]
+
+
 def main() -> None:
     asked = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Stopped."))
@@ -124,11 +139,15 @@ def main() -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as scratch:
         project, home = copy_project(Path(scratch) / "project"), new_home(Path(scratch) / "home")
-        for book in books:
-            make_small(project / "notebooks" / book.name)
-        log = PICTURES / "server.log"
-        with started(project, home, log) as lab, browser(*programs) as chrome:
-            seen = tour(chrome, lab, books, asked.seconds)
+        pages, lab = offline.pages_of(project), None
+        with ExitStack() as opened:
+            if not asked.pages:
+                for book in books:
+                    make_small(project / "notebooks" / book.name)
+                lab = opened.enter_context(started(project, home, PICTURES / "server.log"))
+            chrome = opened.enter_context(browser(*programs))
+            seen = tour(chrome, lab, books, asked.seconds) if lab else []
+            seen += leaf(chrome, lab, pages, asked.seconds)
     print("\n".join(["", "What was seen:", *(line for _, line in seen)]))
     if not all(ok for ok, _ in seen):
         sys.exit(f"Photographs and the server's log: {PICTURES}")
