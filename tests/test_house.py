@@ -46,13 +46,13 @@ NEIGHBOURS = {
     "head_size": {"copy_task"},
     "equal_care": {"crossover", "scaling"},
     "decoding": {"scaling"},
-    "implementations": {"decoding"},
+    "implementations": {"decoding", "scaling"},
     "earlier": {"copy_task", "crossover"},
 }
 """Experiments that build on others: the crossover repeats the benchmark's question, the benchmark
 times the steps of the copy task's models, whose heads and width are also tried in other sizes, one
-token is timed in runs like the benchmark's, the kernels are benched with a decoding step, and the
-earlier replication copied words and extrapolated a crossover."""
+token is timed in runs like the benchmark's, the kernels are benched by its layers and with a
+decoding step, and the earlier replication copied words and extrapolated a crossover."""
 SETTINGS = {"earlier"}
 """Names of experiments that a setting of the copy task has as well: as words they name that."""
 PROGRAM = {"__main__", "__init__"}

@@ -245,8 +245,7 @@ def test_bars_are_ratios_within_the_run():
 
 
 def test_the_bench_runs_a_layer_forward_and_backward():
-    for attend in bench.attends().values():
-        run = bench.layer(attend, 2, N, D)
+    for run in bench.layers(bench.able(), 2 * N, N, D, torch.device("cpu")).values():
         assert bench.measure.peak_bytes(run) >= 4 * 3 * 2 * 8 * N * D  # three gradients
 
 

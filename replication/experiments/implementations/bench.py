@@ -10,18 +10,19 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
 import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
 from replication import measure, store
-from replication.attention import FrozenStack, contenders, mechanism
+from replication.attention import FrozenStack, contenders
 from replication.attention.authors import ABSENT, is_installed
 from replication.experiments.decoding.run import HEADS, LAYERS, WIDTH, stack
-from replication.experiments.implementations.scrutiny import slope, training
+from replication.experiments.implementations.scrutiny import slope
+from replication.experiments.scaling.contenders import Calls, Group, layer_calls
+from replication.experiments.scaling.numbers import LAYER, WALL
 
 LENGTHS = (8, 16, 64, 256, 1024, 4096, 16384)
 HEAD_DIMS = (64, 32)
@@ -37,17 +38,6 @@ BESIDE = 1024
 """Length of the sequences that are timed beside busy programs, D = 32."""
 SPIN = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
 """A program that computes. It ends by itself, should nobody end it."""
-
-
-def attends() -> dict[str, Callable]:
-    """Every contender of linear and softmax attention that can run here, by its name."""
-    able = {
-        name: form
-        for name, form in contenders().items()
-        if not (form.mechanism.shared_keys or form.mechanism.unavailable("float32"))
-    }
-    return {name: partial(form.mechanism, **form.options) if form.options else form.mechanism
-            for name, form in able.items()}  # fmt: skip
 
 
 def run(options: Namespace) -> int:
@@ -89,8 +79,8 @@ def attention(
     """A row a repeat of a causal layer forward and backward: us and peak bytes a token."""
     rows, sizes = [], [(D, N) for D in head_dims for N in lengths]
     for D, N in tqdm(sizes, desc="attention", leave=False, disable=None):
-        chosen = {n: a for n, a in attends().items() if N <= LONGEST or "softmax" not in n}
-        runs = {name: layer(attend, tokens // N, N, D, device) for name, attend in chosen.items()}
+        names = [name for name in able() if N <= LONGEST or "softmax" not in name]
+        runs = layers(names, tokens, N, D, device)
         memory = {name: measure.peak_bytes(run, device) for name, run in runs.items()}
         rows += [
             {"contender": name, "head_dim": D, "N": N, "round": i,
@@ -100,15 +90,16 @@ def attention(
     return pd.DataFrame(rows)
 
 
-def layer(
-    attend: Callable, batch: int, N: int, D: int, device: torch.device | str = "cpu"
-) -> Callable[[], tuple]:
-    """Inputs drawn once, a peer's laid out in its own order."""
-    generator = torch.Generator().manual_seed(0)
-    inputs = [torch.randn(batch, HEADS, N, D, generator=generator).to(device) for _ in range(4)]
-    if getattr(attend, "is_peer", False):
-        inputs = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
-    return training(attend, *inputs)
+def able() -> list[str]:
+    """Every contender of linear and softmax attention that can run here."""
+    cards = {name: form.mechanism for name, form in contenders().items()}
+    return [n for n, card in cards.items() if not (card.shared_keys or card.unavailable("float32"))]
+
+
+def layers(names: Iterable[str], tokens: int, N: int, D: int, device: torch.device) -> Calls:
+    """A causal layer forward and backward, called as in the scaling benchmark."""
+    size = Group(LAYER, "training", True, WALL, HEADS, D, "float32", N, tokens // N)
+    return layer_calls(names, size, device)
 
 
 def per_token(rows: pd.DataFrame) -> pd.DataFrame:
@@ -161,7 +152,7 @@ def _theirs(x: torch.Tensor, tokens: int) -> Callable[[], None]:
 
 def beside_others(rounds: int) -> pd.DataFrame:
     """A row a repeat, by the wall's clock, alone and beside 2 and 4 programs that compute."""
-    one, rows = layer(mechanism("linear"), TOKENS // BESIDE, BESIDE, 32), []
+    one, rows = layers(["linear"], TOKENS, BESIDE, 32, torch.device("cpu"))["linear"], []
     for busy in (0, 2, 4):
         others = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
         try:
