@@ -56,11 +56,7 @@ def units_of(scaling: Scaling) -> list[Unit]:
         generation.measure_run, scaling, i, scaling.seconds))  # fmt: skip
 
 
-def ensure(
-    scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
-) -> Evidence:
-    """The runs that ``folder`` has of these numbers, and those that are missing or stale."""
-    return scaling_run.ensure_runs(units_of(scaling), folder, rows, add)
+ensure = partial(scaling_run.ensure, units_of=units_of)
 
 
 # Questions in a time limit ---------------------------------------------------------------------

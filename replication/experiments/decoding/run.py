@@ -18,8 +18,8 @@ from torch import Tensor
 
 from replication import attention, measure
 from replication.experiments.base import INCONCLUSIVE, Verdict, by_answers, one_of, within
+from replication.experiments.scaling import run as scaling
 from replication.experiments.scaling.numbers import SEED
-from replication.experiments.scaling.run import Evidence, ensure_runs
 from replication.experiments.timing import runs_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
@@ -75,10 +75,7 @@ def units_of(decoding: Decoding) -> list[Unit]:
     return runs_of("decoding", own, code, lambda i: partial(measure_run, decoding, i))
 
 
-def ensure(
-    profile: str, folder: Path | None = None, rows: str = "auto", add: int | None = None
-) -> Evidence:
-    return ensure_runs(units(profile), folder, rows, add)
+ensure = partial(scaling.ensure, units_of=units)
 
 
 def measure_run(decoding: Decoding, run: int, _: Path) -> Result:
@@ -135,7 +132,7 @@ def writer(name: str, N: int, device: torch.device) -> tuple[Callable[[], Tensor
 # The rule ------------------------------------------------------------------------------------
 
 
-def constant_cost(evidence: Evidence, time: float, range: int) -> Verdict:
+def constant_cost(evidence: scaling.Evidence, time: float, range: int) -> Verdict:
     """Is one more token as cheap after many as after few? The ratio is taken run by run."""
     ours = evidence.rows[evidence.rows.contender == "linear"]
     shortest, longest = ours.N.min(), ours.N.max()

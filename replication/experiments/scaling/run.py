@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -97,14 +97,11 @@ def units_of(scaling: Scaling, experiment: str = "scaling") -> list[Unit]:
 
 
 def ensure(
-    scaling: Scaling, folder: Path | None = None, rows: str = "auto", add: int | None = None
-) -> Evidence:
+    asked: Any, folder: Path | None = None, rows: str = "auto", add: int | None = None,
+    units_of: Callable[[Any], list[Unit]] = units_of,
+) -> Evidence:  # fmt: skip
     """What ``folder`` has of these runs, and those that are missing or stale, ``add`` at most."""
-    return ensure_runs(units_of(scaling), folder, rows, add)
-
-
-def ensure_runs(every: list[Unit], folder: Path | None, rows: str, add: int | None) -> Evidence:
-    return evidence(made_runs(every, folder, rows, add))
+    return evidence(made_runs(units_of(asked), folder, rows, add))
 
 
 # One run -----------------------------------------------------------------------------------
