@@ -49,11 +49,13 @@ def log_ticks(axis: Axis, base: int = 10) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def powers_of_two(axes: Axes, values: Iterable[Integral]) -> None:
-    """A logarithmic axis of lengths, with these written out."""
+def powers_of_two(axes: Axes, values: Iterable[Integral], written: int = 99) -> None:
+    """A logarithmic axis of lengths: each has a tick, and so many at most their numbers."""
+    found = sorted(set(values))
+    some = found[:: -(-len(found) // written)]
     axes.set_xscale("log", base=2)
-    axes.set_xticks(list(values), [f"{value:,}" for value in values])
-    axes.minorticks_off()
+    axes.set_xticks(some, [f"{value:,}" for value in some])
+    axes.set_xticks(found, [""] * len(found), minor=True)
     axes.set_xlabel("sequence length $N$")
 
 

@@ -258,10 +258,8 @@ def _scalar(name: str, value: Any, like: Any) -> Any:
     kind = type(like)
     try:
         converted = kind(value)
-        if kind is bool:
-            right = isinstance(value, bool)
-        else:
-            right = not isinstance(value, bool) and (kind is str or converted == float(value))
+        right = isinstance(value, bool) == (kind is bool)
+        right &= kind in (bool, str) or converted == float(value)
     except (TypeError, ValueError, OverflowError):
         right = False
     if not right:

@@ -59,7 +59,9 @@ def marks(table: pd.DataFrame) -> Figure:
     figure, [[axes]] = grid(ROW * (len(lines) + 3.4))
     axes.set(xlim=(0, WIDTH), ylim=(len(lines) + 1.3, -2.1))
     axes.set_axis_off()
-    spoke = dict(zip(table.columns[2:], _places(len(table.columns) - 2), strict=True))
+    who, right = table.columns[2:], WIDTH - 0.3
+    step = 0.6 if len(who) < 4 else 0.52  # the longest title ends at 4.3 inches
+    spoke = {name: right - step * (len(who) - 1 - i) for i, name in enumerate(who)}
     for name, x in spoke.items():
         axes.text(x, -1.3, name, ha="center", va="center", size=SMALL)
     for y, (id, row) in enumerate(lines):
@@ -68,11 +70,6 @@ def marks(table: pd.DataFrame) -> Figure:
         _mark(axes, x, len(lines) + 0.5, look)
         axes.text(x + 0.1, len(lines) + 0.5, words, va="center", size=SMALL)
     return figure
-
-
-def _places(count: int) -> list[float]:
-    step = 0.6 if count < 4 else 0.52  # the longest title ends at 4.3 inches
-    return [WIDTH - 0.3 - step * (count - 1 - i) for i in range(count)]
 
 
 def _draw(axes: Axes, y: int, id: str, row: pd.Series | None, spoke: Mapping[str, float]) -> None:

@@ -16,7 +16,7 @@ from replication import stats
 from replication.attention import look_of
 from replication.experiments.crossover.earlier import Fitted, design
 from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief, rounded
-from replication.style import SMALL, WIDTH, in_lab, legend, line, log_ticks, saved
+from replication.style import SMALL, grid, in_lab, legend, line, log_ticks, saved
 
 UNSEEN, FAR = "0.93", 100
 """Grey ground; and how many times the longest measurement a figure follows a fit at most."""
@@ -43,16 +43,16 @@ def _panels(
     if not titles:
         raise ValueError("There is nothing to draw: no two contenders share enough lengths.")
     down, across = -(-len(titles) // columns), min(len(titles), columns)
-    figure = Figure(figsize=(WIDTH, 0.5 + 2.15 * down))
-    panels = list(figure.subplots(down, across, squeeze=False, sharex=True, sharey=sharey).flat)
-    for extra in panels[len(titles) :]:
-        extra.remove()
-    for i, (axes, title) in enumerate(zip(panels, titles, strict=False)):
+    figure, panels = grid(0.5 + 2.15 * down, down, across, sharex=True, sharey=sharey)
+    panels, extra = panels.flat[: len(titles)], panels.flat[len(titles) :]
+    for axes in extra:
+        axes.remove()
+    for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
         axes.set(title=title, xscale="log", yscale="log", ylabel="" if i % across else unit)
         if i >= len(titles) - across:
             axes.set_xlabel("N")
             axes.tick_params(labelbottom=True)
-    return figure, panels[: len(titles)]
+    return figure, list(panels)
 
 
 # Fits and what they foretell ------------------------------------------------------------------
@@ -182,8 +182,8 @@ def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
 
 def coverage(runs: pd.DataFrame, true: float) -> Figure:
     """Of a method, with columns at, low, high: intervals of simulated runs, in order of ``at``."""
-    figure = Figure(figsize=(WIDTH, 2.6))
-    axes, ordered = figure.subplots(), runs.sort_values("at", ignore_index=True)
+    figure, [[axes]] = grid(2.6)
+    ordered = runs.sort_values("at", ignore_index=True)
     covers = ordered.low.le(true) & ordered.high.ge(true)
     for part, colour, marker in ((covers, COVERS, "o"), (~covers, MISSES, "X")):
         shown = ordered[part]

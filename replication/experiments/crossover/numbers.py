@@ -3,6 +3,7 @@
 *The earlier replication* is Do & Bergner 2022.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -53,10 +54,10 @@ def is_usual(scaling: Scaling) -> bool:
     return scaling.contenders == QUESTION["contenders"] and not is_generation(scaling)
 
 
-def resolve(profile: str, **overrides: Any) -> Scaling:
-    """The main question of a profile's benchmark: training a causal layer."""
+def resolve(profile: str, plan: Mapping[str, tuple] = REPEATS, **overrides: Any) -> Scaling:
+    """The main question of a profile's benchmark, training a causal layer, as ``plan`` asks it."""
     one_of("profile", profile, PROFILES)
-    (lengths, runs, seconds), same = REPEATS[profile], scaling_of(profile)
+    (lengths, runs, seconds), same = plan[profile], scaling_of(profile)
     sizes = {name: getattr(same, name) for name in ("heads", "head_dim", "dtype")}
     sizes["repeats"] = 10 if profile == "smoke" else 6
     return asked(seconds * runs, profile, runs, lengths=lengths, **sizes | overrides)

@@ -26,7 +26,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str
         own = rows[rows.contender == name]
         if (own[quantity] > 0).all():  # who remembers nothing has none
             axes.plot(location(own, quantity)["value"].loc[name] / unit, ms=4.5, **_look(name))
-    powers_of_two(axes, sorted(rows.N.unique()))
+    powers_of_two(axes, rows.N)
     axes.set(yscale="log", xlabel="tokens before, N", ylabel=label)
     log_ticks(axes.yaxis)
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from replication.attention import look_of
-from replication.style import FORMS, PALETTE, SMALL, WIDTH, grid, in_lab, line, powers_of_two, saved
+from replication.style import FORMS, PALETTE, SMALL, grid, in_lab, line, powers_of_two, saved
 
 PLAIN = "0.9"
 SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
@@ -28,11 +28,10 @@ def product_orders(N: int, C: int, M: int) -> Figure:
     v = ("$V$", N, M, "$N × M$", PLAIN)
     weights = (r"$\phi(Q)\,\phi(K)^\top$", N, N, "$N × N$", SOFTMAX.colour)
     sums = ("$S$", C, M, "$C × M$", LINEAR.colour)
-    figure = Figure(figsize=(WIDTH, 4.4))
-    panels = figure.subplots(2, 1)
-    width = _write_product(panels[0], ["(", q, k, ")", v, "=", weights, v], N)
-    _write_product(panels[1], [q, "(", k, v, ")", "=", q, sums], N)
-    for axes, first in zip(panels, ("left", "right"), strict=True):
+    figure, [[left], [right]] = grid(4.4, 2)
+    width = _write_product(left, ["(", q, k, ")", v, "=", weights, v], N)
+    _write_product(right, [q, "(", k, v, ")", "=", q, sums], N)
+    for axes, first in ((left, "left"), (right, "right")):
         axes.set_title(f"{first} product first", loc="left")
         axes.set(xlim=(0, width), ylim=(-0.62 * N, 0.52 * N), aspect="equal")
         axes.set_axis_off()
@@ -134,7 +133,7 @@ def _bytes(rows: pd.DataFrame, looks: dict, column: str, what: str) -> Figure:
 
 def _with_lengths(axes: Axes, rows: pd.DataFrame, what: str) -> Figure:
     axes.set(yscale="log", ylabel=what)
-    powers_of_two(axes, rows.N.unique())
+    powers_of_two(axes, rows.N)
     axes.legend()
     return axes.figure
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from replication.experiments.crossover.numbers import asked
+from replication.experiments.crossover.numbers import resolve as main_question
 from replication.experiments.scaling.numbers import Scaling, doubling
 
 OPPONENTS = ("softmax-tiled", "softmax")
@@ -14,12 +14,7 @@ RUNS = {
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
 """Lengths, runs, and seconds of a run. Ours: from the shortest to where the methods differ."""
-SMOKE = {"heads": 2, "head_dim": 8}
-"""As the benchmark has them there."""
 
 
 def resolve(profile: str, **overrides: Any) -> Scaling:
-    lengths, runs, seconds = RUNS[profile]
-    own = {"contenders": ("linear", *OPPONENTS), "lengths": lengths, "repeats": 6}
-    own |= (SMOKE | {"repeats": 10} if profile == "smoke" else {}) | overrides
-    return asked(seconds * runs, profile, runs, **own)
+    return main_question(profile, RUNS, contenders=("linear", *OPPONENTS), **overrides)

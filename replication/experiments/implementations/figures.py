@@ -9,7 +9,7 @@ from matplotlib.patches import Polygon, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from replication.attention import look_of
-from replication.style import FORMS, SMALL, WIDTH, grid, line, powers_of_two
+from replication.style import FORMS, SMALL, grid, line, powers_of_two
 
 SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
 
@@ -109,7 +109,7 @@ def spectra(values: dict[str, np.ndarray], ranks: pd.DataFrame, C: dict[str, int
             right.axhline(size, color="0.5", lw=1, zorder=0)
             right.annotate(f"features, {form}", (ranks.N.max(), size), ha="right",
                            xytext=(0, -11), textcoords="offset points", size=SMALL)  # fmt: skip
-    powers_of_two(right, sorted(ranks.N.unique()))
+    powers_of_two(right, ranks.N)
     right.set_yscale("log", base=2)
     right.yaxis.set_major_formatter("{x:,.0f}")
     right.set(ylabel="numerical rank", ylim=(0.6 * ranks["rank"].min(), None))
@@ -118,7 +118,7 @@ def spectra(values: dict[str, np.ndarray], ranks: pd.DataFrame, C: dict[str, int
 
 def denominators(rows: pd.DataFrame, expected: pd.Series, limit: float) -> Figure:
     """Columns N, causal, smallest, largest; the expected value by N; the largest float16."""
-    axes = Figure(figsize=(WIDTH, 2.9)).subplots()
+    figure, [[axes]] = grid(2.9)
     looks = {False: ("all keys", "0.25", "--", "s"), True: ("causal", LINEAR.colour, "-", "o")}
     for causal, group in rows.groupby("causal"):
         label, colour, dash, marker = looks[causal]
@@ -131,16 +131,16 @@ def denominators(rows: pd.DataFrame, expected: pd.Series, limit: float) -> Figur
     axes.annotate("largest float16", (rows.N.min(), limit), xytext=(0, 3), size=SMALL,
                   textcoords="offset points")  # fmt: skip
     axes.set(yscale="log", ylabel="denominator, smallest to largest")
-    powers_of_two(axes, rows.N.unique())
+    powers_of_two(axes, rows.N)
     axes.legend(loc="center left", bbox_to_anchor=(0.02, 0.35))
-    return axes.figure
+    return figure
 
 
 def costs(rows: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
     """Columns mechanism, N, flops, peak_bytes; slopes by mechanism, one column a quantity."""
-    figure = Figure(figsize=(WIDTH, 3.5))
+    figure, [panels] = grid(3.5, 1, 2)
     shown = (("flops", "matrix-product FLOPs", 1), ("peak_bytes", "peak memory (MB)", 1e6))
-    for axes, (quantity, title, unit) in zip(figure.subplots(1, 2), shown, strict=True):
+    for axes, (quantity, title, unit) in zip(panels, shown, strict=True):
         for name, group in rows.dropna(subset=quantity).groupby("mechanism", sort=False):
             label = f"{look_of(name).label}: $N^{{{slopes.loc[name, quantity]:.2f}}}$"
             axes.plot(group.N, group[quantity] / unit, **line(look_of(name)), label=label, ms=5)
@@ -148,7 +148,7 @@ def costs(rows: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
         axes.yaxis.set_major_locator(LogLocator(base=10))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, loc="left")
-        powers_of_two(axes, sorted(rows.N.unique()))
+        powers_of_two(axes, rows.N)
         axes.tick_params(axis="x", rotation=45)
         axes.legend(fontsize=SMALL, loc="upper left")
         axes.set_ylim(top=axes.get_ylim()[1] * 30)

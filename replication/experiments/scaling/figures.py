@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
 from replication import attention
 from replication.stats import location
-from replication.style import WIDTH, grid, legend, log_ticks
+from replication.style import grid, legend, log_ticks, powers_of_two
 
 CROSSES = {"linear": "+", "softmax": "x"}
 """The markers of what others have published."""
@@ -29,6 +28,8 @@ TITLES = {"paper": "the paper's model", "earlier": "the earlier replication's mo
 GUIDE = {"color": "0.6", "lw": 0.9, "zorder": 0}
 POWERS = (0.4, 2.6)
 """Exponents that are drawn."""
+FEW = 5
+"""Lengths of a panel whose numbers are written."""
 
 
 def look(contender: str) -> dict:
@@ -49,17 +50,6 @@ def _curves(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float = 1.0) ->
 
 def _ordered(contenders: Iterable[str]) -> list[str]:
     return sorted(set(contenders), key=list(attention.contenders()).index)
-
-
-def _lengths(axes: Axes, N: Iterable[int]) -> None:
-    """Every length has a tick, at most five their numbers."""
-    found = sorted(set(N))
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(found, minor=True)
-    axes.set_xticks(found[:: max(1, -(-len(found) // 5))])
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("sequence length $N$")
 
 
 def _log_y(axes: Axes, label: str) -> None:
@@ -87,13 +77,13 @@ def _crosses(contender: str, whose: str) -> dict:
 
 def growth(rows: pd.DataFrame, published: pd.DataFrame | None = None) -> Figure:
     """Time and memory in one setting, after the paper's Figure 1, whose points may be added."""
-    others, figure = rows.iloc[:0] if published is None else published, Figure((WIDTH, 3.5))
-    panels = figure.subplots(1, 2)
+    others = rows.iloc[:0] if published is None else published
+    figure, [panels] = grid(3.5, 1, 2)
     for axes, (quantity, (label, unit)) in zip(panels, QUANTITIES.items(), strict=True):
         _curves(axes, rows, quantity, unit)
         for name, points in others.groupby("contender", sort=False):
             axes.plot(points["N"], points[quantity] / unit, **_crosses(name, "paper"))
-        _lengths(axes, [*rows["N"], *others["N"]])
+        powers_of_two(axes, [*rows["N"], *others["N"]], FEW)
         _log_y(axes, label)
         _guides(axes)
     legend(figure, panels)
@@ -112,7 +102,7 @@ def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -
             own = rows[(rows["direction"] == direction) & (rows["causal"] == causal)]
             _curves(axes, own, quantity, unit)
             axes.set_title(f"{DIRECTIONS[direction]}, {'causal' if causal else 'all keys'}")
-            _lengths(axes, rows["N"])
+            powers_of_two(axes, rows["N"], FEW)
             _log_y(axes, label if axes is panels[i, 0] else "")
     for axes in panels.flat:
         axes.label_outer()
@@ -158,7 +148,7 @@ def steps(table: pd.DataFrame) -> Figure:
         for where, name in sorted(own, key=lambda key: (key[0], order.index(key[1]))):
             style = look(name) if where == "here" else _crosses(name, where)
             axes.plot(own[where, name].dropna(), **style)
-        _lengths(axes, own.index)
+        powers_of_two(axes, own.index, FEW)
         _log_y(axes, "a training step (ms)")
         axes.set_title(TITLES[model])
     legend(figure, panels)
