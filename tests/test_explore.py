@@ -12,7 +12,6 @@ from replication.experiments.crossover.figures import (
     choose,
     comparable,
     crossover_explorer,
-    crossover_widget,
 )
 from replication.stats import measured_crossover
 
@@ -87,12 +86,17 @@ def test_the_rows_of_the_profile_are_shown_before_what_somebody_asked_for():
     assert offers["setting"] == [chosen["setting"], of(), of(heads=1)]
 
 
+@pytest.fixture(autouse=True)
+def in_lab(monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "05_crossover_estimate.ipynb")
+
+
 # The widget -----------------------------------------------------------------------------------
 
 
 def test_the_widget_answers_what_its_menus_ask():
     rows = comparable([run()], "linear")
-    *_, picture, sentence = crossover_widget(rows, "linear", LABELS).children
+    *_, picture, sentence = crossover_explorer(rows, "linear", LABELS).children
     found = measured_crossover(rows, "linear", "softmax")
     assert sentence.value == f"L{found.sentence(LABELS)[1:]}."
     assert bytes(picture.value).startswith(b"\x89PNG")
@@ -100,7 +104,7 @@ def test_the_widget_answers_what_its_menus_ask():
 
 def test_a_new_choice_redraws_picture_and_sentence():
     other = run(shift=3.0, heads=4)
-    widget = crossover_widget(comparable([run(), other], "linear"), "linear", LABELS)
+    widget = crossover_explorer(comparable([run(), other], "linear"), "linear", LABELS)
     *_, picture, sentence = widget.children
     before = picture.value, sentence.value
     menus(widget)["setting"].value = of(heads=4)
@@ -113,7 +117,7 @@ def test_a_new_choice_redraws_picture_and_sentence():
 
 def test_the_page_shows_what_is_chosen():
     """A page knows the index of a choice, not its value."""
-    widget = crossover_widget(comparable([run(), run(heads=4)], "linear"), "linear", LABELS)
+    widget = crossover_explorer(comparable([run(), run(heads=4)], "linear"), "linear", LABELS)
     for menu in menus(widget).values():
         assert menu.options[menu.get_state()["index"]][1] == menu.value
     setting = menus(widget)["setting"]
@@ -125,7 +129,7 @@ def test_the_page_shows_what_is_chosen():
 def test_menus_follow_one_another():
     rows = comparable([run(), run(subject="paper", direction="step", opponents=["softmax"])],
                       "linear")  # fmt: skip
-    widget = crossover_widget(rows, "linear", LABELS)
+    widget = crossover_explorer(rows, "linear", LABELS)
     menu = menus(widget)
     assert not menu["against"].disabled
     menu["against"].value = "softmax-textbook"
@@ -135,7 +139,7 @@ def test_menus_follow_one_another():
 
 
 def test_memory_can_be_asked_for():
-    widget = crossover_widget(comparable([run()], "linear"), "linear", LABELS)
+    widget = crossover_explorer(comparable([run()], "linear"), "linear", LABELS)
     menus(widget)["quantity"].value = "peak_bytes"
     assert "does not need less memory than" in widget.children[-1].value
 

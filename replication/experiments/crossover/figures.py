@@ -251,10 +251,13 @@ def view(rows: pd.DataFrame, contender: str, chosen: Mapping, level: float) -> t
     return ratios({chosen["setting"]: [(stats.ratios(*question, level=level), found)]}), found
 
 
-def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, level=LEVEL):
-    """Menus, the picture and the sentence that answer what the menus ask."""
+def crossover_explorer(rows: pd.DataFrame, contender: str, labels: Labels = None, level=LEVEL):
+    """Menus, the picture and the sentence that answer what the menus ask; outside JupyterLab, as in
+    papermill, the picture that it begins with."""
     from ipywidgets import HTML, Dropdown, Image, VBox
 
+    if not in_lab():
+        return view(rows, contender, choose(rows, contender, {})[0], level)[0]
     words = NOUNS | dict(labels or {})
     wide = {"width": "720px", "max_width": "100%"}
     names = ("setting", "against", "quantity")
@@ -276,10 +279,3 @@ def crossover_widget(rows: pd.DataFrame, contender: str, labels: Labels = None, 
         menu.observe(redraw, "value")
     redraw()
     return VBox([*menus.values(), picture, sentence])
-
-
-def crossover_explorer(rows: pd.DataFrame, contender: str, labels: Labels = None, level=LEVEL):
-    """The widget in JupyterLab; elsewhere, as in papermill, the picture that it begins with."""
-    if in_lab():
-        return crossover_widget(rows, contender, labels, level)
-    return view(rows, contender, choose(rows, contender, {})[0], level)[0]

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 
 from replication import attention, measure
 from replication.experiments.crossover.numbers import GENERATION
 from replication.experiments.scaling.contenders import Group, contenders, kinds, obstacle
 from replication.experiments.scaling.numbers import SEED, THREAD, Scaling
-from replication.experiments.scaling.run import MEMORY_SHARE
+from replication.experiments.scaling.run import MEMORY_SHARE, table_of
 from replication.measure.clock import pinned
 from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.store import Result
@@ -69,7 +68,10 @@ def measure_run(scaling: Scaling, run: int, seconds: float, _: Path) -> Result:
         )  # fmt: skip
     if outcome.state == "too busy":
         raise TooBusyError(outcome.sentence())
-    rows = _frame(groups, outcome.rows, skipped | outcome.skipped, ready)
+    cells = list(zip(outcome.rows["contender"], outcome.rows["N"], strict=True))
+    outcome.rows["time_ms"] /= [ready[cell].tokens for cell in cells]
+    kept = {cell: ready[cell].nbytes for cell in cells}
+    rows = table_of(groups, outcome, skipped | outcome.skipped, kept)
     return Result(rows, {"outcomes": {GENERATION: outcome.sentence()}, "pinned": where,
                          "machine": measure.machine(device)})  # fmt: skip
 
@@ -110,14 +112,3 @@ def _bytes(group: Group) -> int:
     """Of a cache, or of a state if that is larger."""
     D, each = group.head_dim, max(4, getattr(torch, group.dtype).itemsize)
     return group.batch * group.heads * each * D * max(3 * (group.N + 1), D + 1)
-
-
-def _frame(groups: list[Group], rows: pd.DataFrame, skipped: dict, ready: dict) -> pd.DataFrame:
-    sizes = pd.DataFrame([group._asdict() for group in groups])
-    left_out = pd.DataFrame([{"contender": name, "N": N, "status": "skipped", "reason": why}
-                             for (name, N), why in skipped.items()])  # fmt: skip
-    written = [ready[cell] for cell in zip(rows["contender"], rows["N"], strict=True)]
-    rows = rows.assign(status="measured", reason="", peak_bytes=[one.nbytes for one in written])
-    rows["time_ms"] /= [one.tokens for one in written]
-    rows = pd.concat([rows, left_out]).merge(sizes, on="N")
-    return rows.assign(**{name: rows[name] / rows["batch"] for name in ("time_ms", "peak_bytes")})
