@@ -312,7 +312,7 @@ def changed(**entries):
         (changed(test="guess"), "test='guess' is unknown. Choose one of: converges"),
         (changed(test="faster"), "test='faster' is unknown"),
         (changed(experiment="guess"), "experiment='guess' is unknown"),
-        (yaml.safe_dump(2 * yaml.safe_load(TEXT)), "is given twice"),
+        (yaml.safe_dump(2 * yaml.safe_load(TEXT)), "ids holds 'C1' more than once"),
     ],
 )
 def test_a_broken_file_is_told(text, said):

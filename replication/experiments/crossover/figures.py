@@ -25,8 +25,6 @@ BLACK = {"marker": "o", "color": "0", "ms": 4}
 
 Compared = tuple[pd.DataFrame, Measured]
 """A table over N (ratios, or costs with a column a contender), and the crossover that it shows."""
-SETTING = ("subject", "direction", "causal", "heads", "head_dim", "dtype", "threads")
-"""The columns that tell settings apart."""
 FIRST = "attention layer, training, causal"
 """How the setting begins that is shown before anybody has chosen, if the rows have one."""
 
@@ -204,7 +202,7 @@ def comparable(sources: Iterable[pd.DataFrame], contender: str) -> pd.DataFrame:
     They say their setting in words; one that two sources have is taken from the first of them.
     """
     rows = pd.concat(dict(enumerate(sources)), names=["place"]).reset_index("place")
-    rows["setting"] = [_title(*key) for key in rows[[*SETTING]].itertuples(index=False)]
+    rows["setting"] = list(map(_title, rows.itertuples()))
     rows = rows[rows["place"] == rows.groupby("setting")["place"].transform("min")]
     own = rows["contender"].eq(contender)
     rows = rows[own.groupby([rows["setting"], rows["N"]]).transform("any")]
@@ -218,11 +216,11 @@ def comparable(sources: Iterable[pd.DataFrame], contender: str) -> pd.DataFrame:
     return rows.drop(columns="place").reset_index(drop=True)
 
 
-def _title(subject, direction, causal, heads, head_dim, dtype, threads) -> str:
-    what = "attention layer" if subject == "layer" else f"{subject} model"
-    mask = "causal" if causal else "not causal"
-    sizes = f"{heads} heads of {head_dim}, {dtype}, threads: {threads}"
-    return f"{what}, {direction}, {mask}, {sizes}"
+def _title(row) -> str:
+    what = "attention layer" if row.subject == "layer" else f"{row.subject} model"
+    mask = "causal" if row.causal else "not causal"
+    sizes = f"{row.heads} heads of {row.head_dim}, {row.dtype}, threads: {row.threads}"
+    return f"{what}, {row.direction}, {mask}, {sizes}"
 
 
 def choose(rows: pd.DataFrame, contender: str, wish: Mapping) -> tuple[dict, dict[str, list]]:
