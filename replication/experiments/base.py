@@ -9,14 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from replication.store import RESULTS, ROOT, WAYS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from replication.store import Kept, Unit
+from replication.store import RESULTS, ROOT, WAYS, Kept, Unit
 
 PROFILES = ("smoke", "quick", "reference", "paper")
 """Sizes in which everything can be run, from seconds to days."""
@@ -116,15 +111,15 @@ class Experiment:
     """What its notebook takes by profile, measured on the reference machine."""
     smallest: Mapping[str, Any] = field(default_factory=dict)
     """What profile smoke gives a notebook that takes no profile."""
-    units: Callable[[str], "list[Unit]"] = lambda profile: []
+    units: Callable[[str], list[Unit]] = lambda profile: []
     """Of a profile as it stands: what the report reads."""
-    evidence: "Callable[[list[Kept]], Any]" = lambda kept: kept
+    evidence: Callable[[list[Kept]], Any] = lambda kept: kept
     """What the rules, figures and tables take, from the rows of those units that are there."""
     rules: Mapping[str, Callable[..., Verdict]] = field(default_factory=dict)
     """(evidence, **numbers) -> Verdict, by the name that paper/claims.yaml gives as its test."""
-    summary: "Callable[[list[Kept]], pd.DataFrame] | None" = None
-    """One tidy table of any units of its own, as a sweep collects it; None: their rows."""
-    costs: "Callable[[Any], list[dict]]" = lambda evidence: []
+    summary: Callable[[list[Kept]], Any] | None = None
+    """One tidy DataFrame of any units of its own, as a sweep collects it; None: their rows."""
+    costs: Callable[[Any], list[dict]] = lambda evidence: []
     """Rows of the table of costs: Part, Measured, and Estimated, Allowed (s) or Flops."""
     answers: "Callable[[Mapping[str, Any]], dict[str, str]]" = lambda evidence: {}
     """By question what machines are compared by beside verdicts; from all evidence of a run."""
