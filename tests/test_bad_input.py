@@ -193,16 +193,15 @@ def test_what_needs_no_pytorch_is_refused_within_a_second(words, tmp_path):
 # Plain papermill ------------------------------------------------------------------------------
 
 NUMBERS = {"int": (-1, 0), "float": (-1.0, float("nan")), "list": ([], [-1], [0], [1, 1], ["x"])}
-ONLY_TYPED = ("setting", "own_sequence", "settings", "temperature", "data", "utterance")
-"""Of what kind these are is looked at by ``run`` and ``sweep`` alone; whether there is a folder
-``speech_folder``, as well."""
+ONLY_TYPED = ("own_sequence",)
+"""Of what kind these are is looked at by ``run`` and ``sweep`` alone."""
 
 
 def without_commands(book) -> list[dict]:
     """What a notebook is to refuse by itself."""
-    found = [one for one in in_files(book) if not {*one} & {*ONLY_TYPED, "speech_folder"}]
+    found = [one for one in in_files(book) if not {*one} & {*ONLY_TYPED}]
     for name, one in notebooks.parameters(book).items():
-        values = NUMBERS.get(one.kind, () if name == "speech_folder" else WORDS.get(name, ()))
+        values = NUMBERS.get(one.kind, WORDS.get(name, ()))
         found += [{name: x} for x in values if not (name in FROM_ZERO and x in (0, [0]))]
     return [one for one in found if one != {"seeds": 1}]  # one seed, without brackets
 

@@ -297,8 +297,9 @@ def check_shared(
 
 def a_folder(name: str, text: str) -> None:
     """One to read from, as seen from here or from the notebook; empty: none is named."""
-    if text and not any(os.path.isdir(place / text) for place in (Path(), ROOT / "notebooks")):
-        raise ValueError(f"{name}={text[:40]!r} is no folder here. Name one, or leave it out.")
+    places = (Path(), ROOT / "notebooks") if isinstance(text, str) else ()
+    if text and not any(os.path.isdir(place / text) for place in places):
+        raise ValueError(f"{name}={str(text)[:40]!r} is no folder here. Name one, or leave it out.")
 
 
 def _check_both(own: Callable[..., Any], **parameters: Any) -> Any:

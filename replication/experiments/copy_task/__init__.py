@@ -14,7 +14,7 @@ def check(
     """The studies that the notebook's parameters ask for, if every one of these can be used."""
     from replication.experiments.copy_task import studies
 
-    chosen = [studies.chosen(name.strip(), profile, given) for name in setting.split(",")]
+    chosen = [studies.chosen(name.strip(), profile, given) for name in str(setting).split(",")]
     for study in chosen:
         tokens = study.batch_size * study.lengths[-1]
         fits("lengths", study.lengths[-1], tokens * study.d_model * study.n_layers)

@@ -18,7 +18,7 @@ from replication import measure, store, train
 from replication.attention import contenders
 from replication.data import DataError, load
 from replication.experiments import training
-from replication.experiments.base import a_folder, positive
+from replication.experiments.base import a_folder, positive, tidy
 from replication.experiments.images.generation import generate
 from replication.experiments.images.likelihood import VALUES
 from replication.experiments.images.speed import Timed, speed_units
@@ -40,7 +40,7 @@ def check(
     **given: Any,
 ) -> dict[str, Study]:  # fmt: skip
     """The studies that the notebook's parameters ask for, if every one of these can be used."""
-    positive("temperature", temperature)
+    positive("temperature", tidy("temperature", temperature, 1.0))
     a_folder("data", data)
     return resolve(profile, settings, **given)
 

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from replication.experiments import studies
-from replication.experiments.base import PROFILES, one_of, positive
+from replication.experiments.base import PROFILES, one_of, positive, tidy
 from replication.experiments.images.numbers import CHOICES, COLOURS, COMMON, NOTES, ORDER, ORIGINS
 
 TITLES = ("paper", "authors' code", "this profile")
@@ -80,7 +80,7 @@ def resolve(profile: str = "quick", settings: str = "", **overrides: Any) -> dic
     computed. No settings mean all of them."""
     one_of("profile", profile, PROFILES)
     there, found = STUDIES[profile], {}
-    for name in [part.strip() for part in settings.split(",") if part.strip()] or there:
+    for name in tidy("settings", settings, ("mnist-28",)) or there:
         one_of("setting", name, there)
         study = studies.overridden(there[name], there[name].sources.origins, overrides)
         check(study)

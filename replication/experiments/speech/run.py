@@ -19,7 +19,7 @@ from torch import nn
 
 from replication import measure, store, train
 from replication.experiments import training
-from replication.experiments.base import a_folder, between, fits
+from replication.experiments.base import a_folder, between, fits, whole
 from replication.experiments.speech import corpus
 from replication.experiments.speech.decoding import error_rate, errors, greedy, prefix_beam
 from replication.experiments.speech.models import functions_of, new_model
@@ -53,6 +53,7 @@ def check(
     studies = {name: resolve(name, profile, **given) for name in SETTINGS}
     for study in studies.values():
         fits("batch_size", study.batch_size, study.batch_size * study.longest * study.d_model)
+    whole("utterance", utterance, 0)
     between("utterance", utterance, 0, studies["czech"].tested - 1)
     return studies
 
