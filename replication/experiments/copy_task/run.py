@@ -246,14 +246,14 @@ def _by_rate(others: list[Kept], main: Mapping[Run, Kept]) -> pd.DataFrame:
 
 def ended(one: Kept) -> pd.DataFrame:
     """One row: how a run ended (``rules.summarise``), and its floating-point operations, 6 a
-    parameter and token."""
+    parameter and token; nan of rows that were made before they had the count."""
     # not above: its statistics take seconds to import, and no process that trains needs them
     from replication.experiments.copy_task.rules import summarise
 
     run = run_of(Run, one.unit.numbers)
     found = summarise(*training.curves({run: one}, WHICH, EVALUATION))
     tokens = run.steps * run.batch_size * run.length
-    return found.assign(flops=6.0 * one.facts["parameters"] * tokens)
+    return found.assign(flops=6.0 * one.facts.get("parameters", np.nan) * tokens)
 
 
 def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None = None) -> Trained:
