@@ -35,8 +35,7 @@ MODELS = {"paper": DecoderOnly, "earlier": EncoderDecoder}
 """The paper's model for the copy task, and that of the earlier replication."""
 WHICH = ["attention", "length", "seed"]
 WIDE, RATE = "width-", "rate-"
-"""So the names of units begin that have the published width where the others have less, or another
-learning rate than they."""
+"""So the names of units begin of the published width, and of another learning rate."""
 
 
 # Training -------------------------------------------------------------------------------------

@@ -148,8 +148,7 @@ def rated(profile: str, **given: Any) -> list[Study]:
     """Setting paper at further learning rates, a study a rate."""
     base = STUDIES["paper", profile]
     own = {"lengths": base.lengths[0], "seeds": base.seeds[0]} | shared(given)
-    return [resolve("paper", profile, **own | {"lr": rate})
-            for rate in numbers.RATES.get(profile, ())]  # fmt: skip
+    return [resolve("paper", profile, **own | {"lr": lr}) for lr in numbers.RATES.get(profile, ())]
 
 
 def study_of(runs: Sequence[Run]) -> Study:
