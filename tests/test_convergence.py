@@ -268,6 +268,16 @@ def test_a_lower_loss_than_lsh(lsh, published, outcome):
     assert found.outcome == outcome
 
 
+@pytest.mark.parametrize(("lsh", "outcome"), [(0.2, SUPPORTED), (0.005, INCONCLUSIVE)])
+def test_a_lower_loss_counts_only_if_it_is_lower_at_the_best_rate_of_each(lsh, outcome):
+    ends = [("linear", 0.01), ("linear", 0.3), ("lsh", 0.5), ("lsh", lsh)]
+    rates = pd.DataFrame(ends, columns=["attention", "final_loss"]).assign(lr=[1, 2, 1, 2])
+    evidence = evidence_of(against_lsh(LINEAR, [0.5, 0.6, 0.55]), UPDATES)._replace(rates=rates)
+    found = rules.ends_lower(evidence, setting="paper", opponent="lsh")
+    assert found.outcome == outcome
+    assert f"linear ends at 0.01 and LSH at {lsh:.2g}" in found.evidence
+
+
 def test_a_lower_loss_at_one_of_two_lengths_is_partly_lower():
     two = [against_lsh(LINEAR, [0.5, 0.6, 0.55]),
            against_lsh(LINEAR, [0.02, 0.9, 0.05], length=64)]  # fmt: skip

@@ -266,6 +266,15 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
         words.append(f"N = {length}: {text}")
     if not words:
         return Verdict(INCONCLUSIVE, f"No {name} was trained in setting {setting}.", {})
+    best = {} if evidence.rates is None else evidence.rates.groupby("attention").final_loss.min()
+    if opponent in best:
+        if best["linear"] >= best[opponent]:
+            answers = [None if answer else answer for answer in answers]
+        words.append(
+            f"each at the best of {evidence.rates.lr.nunique()} learning rates, one seed, "
+            f"linear ends at {best['linear']:.2g} and {name} at {best[opponent]:.2g}"
+        )
+        values["at_best_rate"] = {one: float(best[one]) for one in ("linear", opponent)}
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)
 
 
