@@ -74,7 +74,7 @@ def verdict(id: str, runs=None, setting="paper", scaling=None, decoding=None):
     study = SimpleNamespace(published_updates=PUBLISHED)
     settings = {setting: SimpleNamespace(runs=runs, study=study)}
     evidence = {
-        "copy_task": SimpleNamespace(settings=settings, wide=None),
+        "copy_task": SimpleNamespace(settings=settings, wide=None, rates=None),
         "scaling": None if scaling is None else Scaling(scaling, {}),
         "decoding": None if decoding is None else Decoding(decoding, {}),
     }

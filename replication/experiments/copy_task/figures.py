@@ -62,7 +62,7 @@ def widths(wide: Any, narrow: Any) -> Figure:
     rows, length = narrow.evaluations, wide.study.lengths[0]
     same = rows[(rows.length == length) & rows.seed.isin(wide.evaluations.seed)]
     names = sorted(set(wide.evaluations.attention), reverse=True)
-    figure, [panels] = grid(2.6, 1, len(names), sharey=True)
+    figure, [panels] = grid(2.4, 1, len(names), sharey=True)
     parts = ((same, narrow, {"lw": 1.0, "ls": (0, (3, 1.5)), "color": "0.35"}),
              (wide.evaluations, wide, {"lw": 1.5}))  # fmt: skip
     for axes, name in zip(panels, names, strict=True):

@@ -105,7 +105,7 @@ def waterfall(times: pd.DataFrame) -> Figure:
     """From our ratio of linear to softmax to theirs, factor by factor; one panel a length."""
     found = factors(times)
     lengths = sorted(found.N.unique())
-    figure, [panels] = grid(3.7, 1, len(lengths), sharey=True, sharex=True)
+    figure, [panels] = grid(3.4, 1, len(lengths), sharey=True, sharex=True)
     for axes, N in zip(panels, lengths, strict=True):
         bars = _bars(found[found.N == N].set_index("suspect").factor, int(N))
         for place, (name, ends) in enumerate(bars.items()):

@@ -145,7 +145,7 @@ def growth(runs: pd.DataFrame) -> Figure:
 
 def times(rows: pd.DataFrame) -> Figure:
     """Time and memory of an utterance over its length, by models of published size."""
-    figure, chosen = Figure(figsize=(WIDTH, 2.7)), rows[rows.direction == "train"]
+    figure, chosen = Figure(figsize=(WIDTH, 2.5)), rows[rows.direction == "train"]
     panels = figure.subplots(1, 2)
     peaks = chosen.groupby(["contender", "N"]).peak_bytes.max() / 1e6
     what = (typical_times(rows, "train"), "ms an utterance"), (peaks, "MB an utterance")
