@@ -79,7 +79,8 @@ def test_any_changed_value_changes_the_name():
     names = {base.name}
     for field in fields(Study):
         value = getattr(base, field.name)
-        other = value[:1] * 2 if isinstance(value, tuple) else value * 2 or type(value)(1)
+        several = isinstance(value, tuple)
+        other = (value[:1] or ("lr",)) * 2 if several else value * 2 or type(value)(1)
         if field.name not in ("setting", "profile"):
             names.add(replace(base, **{field.name: other}).name)
     assert len(names) == len(fields(Study)) - 1
@@ -112,8 +113,26 @@ def test_numbers_of_one_length_hold_there_alone_unless_chosen_otherwise():
     assert "steps at N = 64" not in {row["name"] for row in chosen.deviations()}
 
 
+def test_a_number_that_is_set_to_its_usual_value_holds_at_every_length_too():
+    usual = STUDIES["paper", "reference"]
+    given = {"lr": usual.lr, "attentions": usual.attentions}
+    runs = list(resolve("paper", "reference", **given).runs())
+    assert {run.lr for run in runs} == {1e-3}
+    assert {run.attention for run in runs if run.length == 128} == {"softmax", "linear", "lsh"}
+    assert {run.steps for run in runs if run.length == 64} == {2600}
+
+
 @pytest.mark.parametrize(
-    "chosen", [{}, {"lengths": 64}, {"lengths": 128}, {"attentions": "lsh"}, {"seeds": 1}]
+    "chosen",
+    [
+        {"lr": 1e-3},
+        {"attentions": "softmax, linear, lsh"},
+        {},
+        {"lengths": 64},
+        {"lengths": 128},
+        {"attentions": "lsh"},
+        {"seeds": 1},
+    ],
 )
 def test_runs_with_numbers_of_their_own_make_up_the_study_again(chosen):
     runs = list(resolve("paper", "reference", **chosen).runs())

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice, product
 from typing import Any
 
@@ -51,6 +51,8 @@ class Study(Numbers, studies.Study):
     attentions: tuple[str, ...]
     lengths: tuple[int, ...]
     seeds: tuple[int, ...]
+    chosen: tuple[str, ...] = ()
+    """What holds at one length alone in the profile, but was set, if only to the usual value."""
 
     @property
     def sources(self) -> studies.Sources:
@@ -65,8 +67,8 @@ class Study(Numbers, studies.Study):
 
     def at(self, length: int) -> dict[str, Choice]:
         """What holds at this length alone."""
-        here, chosen = numbers.AT_LENGTHS.get((self.setting, self.profile), {}), self.changes()
-        return {name: own for name, own in here.get(length, {}).items() if name not in chosen}
+        here = special(self).get(length, {})
+        return {name: own for name, own in here.items() if name not in self.chosen}
 
     def runs(self) -> Iterator[Run]:
         """Every attention, length and seed; those that are compared come one after another."""
@@ -92,6 +94,11 @@ class Study(Numbers, studies.Study):
         return rows
 
 
+def special(one: Run | Study) -> Mapping[int, dict[str, Choice]]:
+    """By length, what holds at this one alone as long as nobody sets it."""
+    return numbers.AT_LENGTHS.get((one.setting, one.profile), {})
+
+
 STUDIES = {
     key: Study(setting=key[0], profile=key[1], **sources(*key).values())
     for key in product(numbers.ORIGINS, PROFILES)
@@ -112,8 +119,10 @@ def chosen(setting: str, profile: str, overrides: dict[str, Any]) -> Study:
     one_of("setting", setting, numbers.ORIGINS)
     one_of("profile", profile, PROFILES)
     base = STUDIES[setting, profile]
+    own = {name for here in special(base).values() for name in here}
+    given = sorted(name for name in own if overrides.get(name) is not None)
     study = studies.overridden(base, base.sources.origins, overrides)
-    check(study)
+    check(study := replace(study, chosen=tuple(given)))
     return studies.in_order(study, numbers.ORDER)
 
 
@@ -152,10 +161,19 @@ def study_of(runs: Sequence[Run]) -> Study:
     kept = {
         k + "s": tuple({getattr(run, k) for run in runs}) for k in ("attention", "length", "seed")
     }
-    special = numbers.AT_LENGTHS.get((runs[0].setting, runs[0].profile), {})
-    own = {length: set(here) - {"attentions"} for length, here in special.items()}
+    own = {length: set(here) - {"attentions"} for length, here in special(runs[0]).items()}
     common = [run for run in runs if not own.get(run.length)] or runs
-    return studies.in_order(studies.gathered(Study, common, **kept), numbers.ORDER)
+    chosen = tuple(sorted({name for run in runs for name in _not_its_own(run)}))
+    study = studies.gathered(Study, common, **kept, chosen=chosen)
+    return studies.in_order(study, numbers.ORDER)
+
+
+def _not_its_own(run: Run) -> Iterator[str]:
+    """What has another value than the profile's at this length, so that somebody has set it."""
+    for name, own in special(run).get(run.length, {}).items():
+        several = name == "attentions"
+        if run.attention not in own.value if several else getattr(run, name) != own.value:
+            yield name
 
 
 def check(study: Study) -> None:
