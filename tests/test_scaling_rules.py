@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from replication.experiments.base import INCONCLUSIVE, PARTLY, SUPPORTED, Verdict
 from replication.experiments.crossover.earlier import earlier_steps
 from replication.experiments.scaling import rules
 
@@ -96,3 +97,26 @@ def test_what_was_left_out_says_for_want_of_what(table):
     assert found.loc[("layer", "softmax", "memory"), "longest"] == 4096
     assert found.loc[("layer", "lsh-4", "not available"), "cells"] == 1
     assert len(found) == 2
+
+
+def test_ratios_of_claims_stand_a_row_a_kernel_at_the_lengths_where_any_of_them_ends():
+    def found(*ratios):
+        return [{"N": N, "value": x, "low": x / 2, "high": 2 * x} for N, x in ratios]
+
+    ours, theirs = found((512, 3.0), (1024, 6.0), (2048, 12.0)), found((512, 0.5), (1024, 1.0))
+    both = {
+        "linear": {"outcome": SUPPORTED, "ratios": ours},
+        "authors": {"outcome": PARTLY, "ratios": theirs},
+    }
+    table = rules.leads({
+        "C3": ("softmax-textbook", Verdict(SUPPORTED, "", both)),
+        "X3": ("softmax-tiled", Verdict(INCONCLUSIVE, "", {})),
+    })  # fmt: skip
+    names = ["Claim", "Rival", "Linear by", "N = 512", "N = 1024", "N = 2048", "The claim is"]
+    assert [list(row.values()) for row in table[names].to_dict("records")] == [
+        ["C3", "Textbook softmax", "our",
+         "3.0 (1.50 to 6.0)", "6.0 (3.0 to 12)", "12 (6.0 to 24)", SUPPORTED],
+        ["C3", "Textbook softmax", "the authors'",
+         "0.50 (0.25 to 1.00)", "1.00 (0.50 to 2.0)", "–", PARTLY],
+    ]  # fmt: skip
+    assert list(table) == names

@@ -1,6 +1,7 @@
 """Rows of the benchmark -> the tables of notebook 04, and the verdicts on its claims."""
 
 import math
+from collections.abc import Mapping
 from itertools import product
 
 import pandas as pd
@@ -171,17 +172,17 @@ def faster_by(rows: pd.DataFrame, kernel: str, opponent: str, from_length: int) 
     return Verdict(base.by_answers(answers), text, {"ratios": found.to_dict("records")})
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
+
+
 def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool | None]) -> str:
     """The ratios at the two ends, and where it is not so or not clear."""
-
-    def times(ratio: float) -> str:
-        return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
-
     first, *last = found.iloc[[0, -1]].drop_duplicates().itertuples()
     parts = [
-        f"{times(first.value)} times as long as {kernel} at N = {first.N:.0f} (95 % "
-        f"interval {times(first.low)} to {times(first.high)})",
-        *(f"{times(row.value)} times at N = {row.N:.0f} ({times(row.low)} to {times(row.high)})"
+        f"{_times(first.value)} times as long as {kernel} at N = {first.N:.0f} (95 % "
+        f"interval {_times(first.low)} to {_times(first.high)})",
+        *(f"{_times(row.value)} times at N = {row.N:.0f} ({_times(row.low)} to {_times(row.high)})"
           for row in last),
     ]  # fmt: skip
     rest = []
@@ -189,6 +190,31 @@ def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool
         N = [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True) if answer is said]
         rest += [f"; it is {word} at N = {', '.join(N)}"] * bool(N)
     return f"{name[0].upper()}{name[1:]} takes {' and '.join(parts)}{''.join(rest)}."
+
+
+def leads(verdicts: Mapping[str, tuple[str, Verdict]]) -> pd.DataFrame:
+    """The ratios that decided such claims, a row a claim and kernel, at the shortest length and at
+    the longest ones. ``verdicts`` has the opponent and the verdict by the claim's id."""
+    found = {}
+    for id, (opponent, verdict) in verdicts.items():
+        by_kernel = {"linear": verdict.values} if "ratios" in verdict.values else verdict.values
+        for kernel, one in by_kernel.items():
+            if ratios := one.get("ratios"):
+                outcome = one.get("outcome", verdict.outcome)
+                rival = words()[opponent]
+                key = id, rival[0].upper() + rival[1:], kernel, outcome
+                found[key] = {int(x["N"]): x for x in ratios}
+    ends = {end for own in found.values() for end in (min(own), max(own))}
+    rows = []
+    for (id, rival, kernel, outcome), own in found.items():
+        cells = {f"N = {N}": _interval(own[N]) if N in own else "–" for N in sorted(ends)}
+        names = {"Claim": id, "Rival": rival, "Linear by": KERNELS[kernel].replace(" kernel", "")}
+        rows.append(names | cells | {"The claim is": outcome})
+    return pd.DataFrame(rows)
+
+
+def _interval(ratio: Mapping[str, float]) -> str:
+    return "{} ({} to {})".format(*(_times(ratio[name]) for name in ("value", "low", "high")))
 
 
 def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:
