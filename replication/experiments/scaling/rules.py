@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 import pandas as pd
 
@@ -213,7 +214,7 @@ def leads(verdicts: Mapping[str, tuple[str, Verdict]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _interval(ratio: Mapping[str, float]) -> str:
+def _interval(ratio: Mapping[str, Any]) -> str:
     return "{} ({} to {})".format(*(_times(ratio[name]) for name in ("value", "low", "high")))
 
 
