@@ -132,8 +132,9 @@ def repeat(call: Callable[[], object], loops: int, sentinel: Sentinel, kind: Kin
 def disturbed(row: Mapping, kind: Kind = "thread") -> bool:
     """Is the time of this repeat not to be believed?
 
-    The sentinel is recorded, but marks nothing: on a virtual machine with nothing else on it, it
-    takes up to twice its quiet time for minutes, by what the host does, while calls do not.
+    The sentinel is recorded, but marks nothing: what slows it on a virtual machine with nothing
+    else on it lasts for minutes, and no repeat would be left. It slows calls as well, though not
+    all alike: such rows are of a slow machine, and their tables say how slow it was.
     """
     asleep = row["wall_ms"] - row["wait_ms"] - row["cpu_ms"] if kind == "thread" else 0.0
     waited = row["wait_ms"] > MOST_WAITING * row["wall_ms"]

@@ -128,7 +128,7 @@ class _Work:
             if once["wall_ms"] < 50 or once["faults"]:  # the next call finds its memory there
                 once = repeat(self.calls[cell], 1, self.sentinel, self.kind)
         except (MemoryError, RuntimeError) as error:  # PyTorch tells want of memory by words alone
-            why = str(error).splitlines()[0]
+            why = (str(error) or type(error).__name__).splitlines()[0]
             if isinstance(error, RuntimeError) and not ("allocate" in why or "out of mem" in why):
                 raise
             self.skipped[cell] = f"memory: {why}"

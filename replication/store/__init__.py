@@ -228,10 +228,11 @@ def make(unit: Unit, folder: Path | None = None) -> None:
         if is_current(unit, folder):
             return
         started, begin = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+        code, at = unit.source, commit()
         result = unit.run(scratch)
         facts = {
             "experiment": unit.experiment, "unit": unit.name, "profile": unit.profile,
-            "numbers": plain(unit.numbers), "source": unit.source, "commit": commit(),
+            "numbers": plain(unit.numbers), "source": code, "commit": at,
             "started": started, "seconds": round(time.perf_counter() - begin, 3),
         }  # fmt: skip
         write(path, result.rows, result.facts | facts)

@@ -9,12 +9,12 @@ counted in bytes, exactly.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import psutil
 import torch
 from torch import Tensor, nn
 
@@ -149,13 +149,14 @@ def _authors_byte(model: nn.Module, tokens: Tensor, random: Tensor) -> Byte:
 
 
 def timed(speed: Speed, device: torch.device) -> list[dict]:
-    """A row a repeat. Contenders of one batch take turns, round by round."""
+    """A row a repeat. All contenders and batches take turns, round by round."""
     names = [name for name in speed.contenders if name != RIVAL or _rival_is_here()]
     models = {name: new_model(name, speed.dataset).to(device) for name in names}
-    rows = []
     with torch.inference_mode():
-        for batch in sorted({*speed.batches, *speed.full_batches}):
-            rows += _of_batch(speed, models, batch, device)
+        drawing, rows = _prepared(speed, models, device)
+        for i in range(speed.rounds):
+            for one in drawing:
+                rows += _round(speed, i, *one)
         again = [name for name in speed.whole if name in models and name not in WITH_MEMORY]
         rows += [_whole(name, models[name], device) for name in again]
     return rows
@@ -165,29 +166,41 @@ def _rival_is_here() -> bool:
     return mechanism("authors").unavailable("float32") is None
 
 
-def _of_batch(speed: Speed, models: Mapping, batch: int, device: torch.device) -> list[dict]:
-    rows, bytes_of, runs = [], {}, {}
-    for name, model in models.items():
+Drawing = tuple[str, int, nn.Module, Byte, dict[str, int]]
+"""A contender, its batch, its model, how it draws a byte, and its bytes an image."""
+
+
+def _prepared(
+    speed: Speed, models: Mapping, device: torch.device
+) -> tuple[list[Drawing], list[dict]]:
+    """What is to be timed, and rows of what does not fit."""
+    drawing, skipped = [], []
+    for batch, (name, model) in product(
+        sorted({*speed.batches, *speed.full_batches}), models.items()
+    ):
         if batch not in (speed.batches if name in WITH_MEMORY else speed.full_batches):
             continue
         if why := does_not_fit(name, model, batch, device):
-            rows.append(_row(name, batch, "skipped", why=why))
+            skipped.append(_row(name, batch, "skipped", why=why))
             continue
         byte, kept = _byte(name, model, batch)
-        last = model.sizes.length - 1
-        peak = measure.peak_bytes(partial(byte, last), device) // batch
-        bytes_of[name] = {"kept_bytes": kept, "peak_bytes": peak}
-        runs[name] = byte
-    for i in range(speed.rounds):
-        for name, byte in runs.items():
-            count = speed.steps if name in WITH_MEMORY else 1
-            for place, part in places(models[name].sizes.length, speed.positions):
-                one = partial(_bytes, byte, min(place, models[name].sizes.length - count), count)
-                time = measure.cpu_seconds(one, device) / count
-                more = {"position": place, "part": part, "round": i, "seconds": time}
-                rows.append(_row(name, batch, "sample", **more, **bytes_of[name]))
-            if batch == 1 and name in speed.whole and name in WITH_MEMORY:
-                rows.append(_whole(name, models[name], device, byte, i))
+        peak = measure.peak_bytes(partial(byte, model.sizes.length - 1), device) // batch
+        drawing.append((name, batch, model, byte, {"kept_bytes": kept, "peak_bytes": peak}))
+    return drawing, skipped
+
+
+def _round(
+    speed: Speed, i: int, name: str, batch: int, model: nn.Module, byte: Byte, size: dict[str, int]
+) -> list[dict]:
+    device, length = next(model.parameters()).device, model.sizes.length
+    count, rows = speed.steps if name in WITH_MEMORY else 1, []
+    for place, part in places(length, speed.positions):
+        one = partial(_bytes, byte, min(place, length - count), count)
+        time = measure.cpu_seconds(one, device) / count
+        more = {"position": place, "part": part, "round": i, "seconds": time}
+        rows.append(_row(name, batch, "sample", **more, **size))
+    if batch == 1 and name in speed.whole and name in WITH_MEMORY:
+        rows.append(_whole(name, model, device, byte, i))
     return rows
 
 
@@ -230,8 +243,7 @@ def does_not_fit(name: str, model: nn.Module, batch: int, device: torch.device) 
         need = (
             4 * batch * s.length * (8 * s.d_ff + (s.n_heads * s.length if name == "softmax" else 0))
         )
-    free = (torch.cuda.mem_get_info(device)[0] if device.type == "cuda"
-            else psutil.virtual_memory().available)  # fmt: skip
+    free = measure.free_bytes(device)
     if need <= SPARE * free:
         return None
     return f"needs about {need / 1e9:.1f} GB, of {free / 1e9:.1f} GB that are free"
