@@ -136,13 +136,13 @@ def _line(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
     loss = runs[runs.length == cell["length"]].groupby("attention").final_loss.median()
     both = [name for name in ("linear", "softmax") if name in loss]
     ratio = times["mean"] and "{} ({} to {})".format(*map(fold, times.values()))
-    apart = pair["n"] > 1 and "{} ({} to {})".format(*map(nats, map(pair.get, ENDS)))
+    apart = pair["n"] > 1 and "{}\n({},\u00a0{})".format(*map(nats, map(pair.get, ENDS)))
     return {
         "Setting": f"*{setting}*",
         "N": cell["length"],
         "≥ 99 %": ", ".join("{}/{}".format(*cell[f"{name}_learnt"]) for name in both),
         "Words (%)": ", ".join(f"{100 * cell['exact_match'][name]:.0f}" for name in both),
-        "Final loss": ", ".join(f"{loss[name]:.1e}" for name in both),
+        "Final loss": ", ".join(nats(loss[name]).lstrip("+") for name in both),
         "Difference (90 %)": f"{'≤ ' * bool(cell['softmax_until'])}{apart or '–'}",
         "Ratio (90 %)": ratio or "–",
         "Spikes": ", ".join(f"{cell['spikes_per_1000'][name]:.1f}" for name in both),
