@@ -1,6 +1,7 @@
 """The figure of all claims, and the tables of claims and of what differs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,3 +88,25 @@ def test_the_table_of_rules_tells_what_the_earlier_replication_found():
     table = run.rules(CLAIMS).set_index("")["Claim, in our words"]
     assert "earlier replication: confirmed for time" in table["**C2**"]
     assert "earlier replication: not" not in table["**C4**"]
+
+
+def test_a_rule_stands_below_what_is_measured_and_its_history_below_it():
+    one = replace(CLAIMS[0], quantity="time", rule="Yes if (a) is. No, else. (Since (b) was seen.)")
+    plain = replace(CLAIMS[0], quantity="time", rule="Yes if so. (This) or (that).")
+    cells = run.rules([one, plain])["Measured, and rule"]
+    assert cells[0] == "*Time.*\nYes if (a) is. No, else.\n(Since (b) was seen.)"
+    assert cells[1] == "*Time.*\nYes if so. (This) or (that)."
+
+
+def test_machines_of_one_name_are_told_apart_by_their_systems():
+    def unit(system):
+        versions = {"torch": "2", "numba": "1"}
+        machine = {"processor": "A", "cores": 2, "memory_bytes": 8e9, "device": "cpu",
+                   "system": system, "versions": versions, "python": "3", "load": []}  # fmt: skip
+        return SimpleNamespace(facts={"machine": machine, "commit": "1", "source": "2"})
+
+    kept = {"scaling": [unit("x"), unit("y")], "decoding": [unit("x")]}
+    table = run.provenance(SimpleNamespace(kept=kept))
+    assert table.Machine.to_list() == [
+        "A, 2\u00a0cores, 8.0\u00a0GB (2 systems)", "A, 2\u00a0cores, 8.0\u00a0GB",
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,16 +72,29 @@ def _on_any_device(numbers: Any) -> str:
 
 
 def rules(claims: Sequence[Claim]) -> pd.DataFrame:
-    """Every claim with its source, what the earlier replication said of it, what is measured, and
-    the rule by which that is judged."""
+    """Every claim with its source, what the earlier replication said of it, and a line each: what
+    is measured, the rule by which that is judged, and in brackets how the rule came about."""
     found = {one.id: f"; earlier replication: {one.earlier}" for one in claims
              if not one.earlier.startswith(("not examined", "not asked", "its own"))}  # fmt: skip
     return pd.DataFrame(
         {"": f"**{one.id}**",
          "Claim, in our words": f"{one.claim} ({one.by}, {one.where}{found.get(one.id, '')})",
-         "Measured, and rule": f"*{one.quantity[0].upper()}{one.quantity[1:]}.* {one.rule}"}
+         "Measured, and rule": f"*{one.quantity[0].upper()}{one.quantity[1:]}.*\n"
+                               + _history_apart(one.rule)}
         for one in claims
     )  # fmt: skip
+
+
+def _history_apart(rule: str) -> str:
+    """A line of its own for the brackets with which a rule may end."""
+    starts = [found.start() for found in re.finditer(r"(?<=\.) (?=\()", rule)]
+    return next((f"{rule[:at]}\n{rule[at + 1 :]}" for at in starts
+                 if _is_one_bracket(rule[at + 1 :])), rule)  # fmt: skip
+
+
+def _is_one_bracket(text: str) -> bool:
+    depth = list(accumulate((x == "(") - (x == ")") for x in text))
+    return depth.index(0) == len(text) - 1 if 0 in depth else False
 
 
 def costs(run: Run, flops_per_s: float) -> pd.DataFrame:
@@ -102,6 +116,9 @@ def provenance(run: Run) -> pd.DataFrame:
     rows = []
     for name, kept in run.kept.items():
         found = pd.DataFrame(_origin(one.facts) for one in kept)
+        systems = found.groupby("Machine")["System"].transform("nunique")
+        several = [f" ({n} systems)" * (n > 1) for n in systems]
+        found["Machine"] += several  # of one name, but not one machine
         said = {key: "; ".join(dict.fromkeys(found[key])) for key in ("Machine", "Software")}
         load = found["Load"].max()
         rows.append({"Experiment": experiments.every()[name].title, "Units": len(kept),
@@ -119,6 +136,7 @@ def _origin(facts: dict) -> dict:
         "Commit": f"`{facts['commit']}`",
         "Source": facts["source"],
         "Machine": f"{machine['processor']}, {size}{device}",
+        "System": machine.get("system", ""),
         "Software": f"PyTorch {machine['versions']['torch']}, Python {machine['python']}",
         "Load": load[0] if load else float("nan"),
     }
