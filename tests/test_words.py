@@ -3,11 +3,13 @@
 import math
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from replication.report.prose import (
     MissingValueError,
     duration,
+    for_certain,
     from_which,
     listed,
     number,
@@ -62,3 +64,19 @@ def test_a_crossover_that_was_not_met_is_told_by_the_lengths_measured(status, wo
     everywhere = "at every length measured, from N = 8 on"
     found = SimpleNamespace(status=status, longest=4096, edge="", everywhere=everywhere)
     assert from_which(found) == words
+
+
+@pytest.mark.parametrize(("ends", "said"), [
+    ([(2, 3), (4, 5)], "at every length measured, from N = 8 on"),
+    ([(0.5, 0.9), (0.9, 1.2), (1.1, 2)],
+     "for certain from N = 32 on, softmax up to N = 8; between the two cannot be told apart"),
+    ([(0.9, 1.1), (0.9, 1.2), (1.1, 2)],
+     "for certain from N = 32 on; below the two cannot be told apart"),
+    ([(1.1, 1.2), (0.9, 1.2), (1.1, 2)],
+     "for certain from N = 32 on; at N = 16 the two cannot be told apart"),
+    ([(0.5, 0.6), (1.2, 1.3)], "for certain from N = 16 on, softmax up to N = 8"),
+    ([(1.2, 1.3), (0.5, 1.3)], "at no length for certain"),
+])  # fmt: skip
+def test_what_is_certain_is_told_by_intervals_at_the_lengths_measured(ends, said):
+    lengths = pd.Index([8 * 2**i for i in range(len(ends))], name="N")
+    assert for_certain(pd.DataFrame(ends, lengths, ["low", "high"]), "softmax") == said

@@ -38,6 +38,10 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- verdicts: written by replication render -->", "<!-- end of verdicts -->"
 MARKS = {"supported": "✔ supported", "partly supported": "◐ partly supported",
          "not supported": "✘ not supported", claims.NOT_RUN: "not run"}  # fmt: skip
+LEGEND = (
+    "✔ everything that the rule asks for holds · ◐ part of it holds · ? the measurements do not "
+    "decide · ✘ the deciding questions are answered no"
+)
 KERNELS = {"linear": "with our compiled kernel", "authors": "with the authors' kernel of 2020"}
 RIVALS = {
     "softmax": "PyTorch's fused softmax",
@@ -51,8 +55,8 @@ def answer() -> str:
     found = claims.load("reference")
     if found is None:
         raise StoreError("There are no verdicts of the reference run. Build its report first.")
-    since = [[found["crossovers"].get(f"{kernel}-{rival}", "not measured") for kernel in KERNELS]
-             for rival in RIVALS]  # fmt: skip
+    since = [[_said(found["crossovers"].get(f"{kernel}-{rival}", "not measured"))
+              for kernel in KERNELS] for rival in RIVALS]  # fmt: skip
     lines = [
         "**From which length on?** On one thread of the reference machine (a processor, no GPU; "
         "float32), training one causal layer of 8 heads of 64 features, linear attention is "
@@ -63,7 +67,7 @@ def answer() -> str:
         "`replication crossover` answers for your machine in a minute. Speed is one half of the "
         "question; whether the model still learns is the other: see C1, X2 and *What a user "
         "should do* in [the report](paper/report.pdf).", "",
-        verdicts(found["claims"], "reference run"), "",
+        f"{LEGEND}:", "", verdicts(found["claims"], "reference run"), "",
     ]  # fmt: skip
     seen = [f"- **{claim.id}** {found['claims'][claim.id]['evidence']}"
             for claim in claims.claims()]  # fmt: skip
@@ -72,15 +76,24 @@ def answer() -> str:
 
 
 def verdicts(found: dict[str, dict], title: str) -> str:
-    """A table in Markdown: every claim, who made it, and its outcome in this run."""
-    lines = [f"| | claim | made by | {title} |", "|-|-------|---|---|"]
-    for claim in claims.claims():
-        verdict = found[claim.id]
-        outcome, theirs = _mark(verdict["outcome"]), verdict["values"].get("authors", {})
-        if theirs.get("ratios") and theirs["outcome"] != verdict["outcome"]:
-            outcome += f"; by the authors' kernel {_mark(theirs['outcome'])}"
-        lines.append(f"| {claim.id} | {claim.title} | {claim.by} | {outcome} |")
+    """A table in Markdown: every claim, by who made it, and its outcome in this run."""
+    lines, every = [f"| | claim | {title} |", "|-|-------|---|"], claims.claims()
+    for by in dict.fromkeys(claim.by for claim in every):
+        lines.append(f"| | *{prose.GROUPS.get(by, by)}* | |")
+        lines += [f"| {claim.id} | {claim.title} | {_outcome(found[claim.id])} |"
+                  for claim in every if claim.by == by]  # fmt: skip
     return "\n".join(lines)
+
+
+def _outcome(verdict: dict) -> str:
+    outcome, theirs = _mark(verdict["outcome"]), verdict["values"].get("authors", {})
+    if theirs.get("ratios") and theirs["outcome"] != verdict["outcome"]:
+        outcome += f"; by the authors' kernel {_mark(theirs['outcome'])}"
+    return outcome
+
+
+def _said(crossover: str) -> str:
+    return crossover.replace("(open)", "(no difference shown)")
 
 
 def _mark(outcome: str) -> str:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from replication.claims import Claim
 from replication.experiments.base import INCONCLUSIVE, NOT, NOT_RUN, PARTLY, SUPPORTED, Verdict
+from replication.report.prose import GROUPS
 from replication.style import PALETTE, SMALL, WIDTH, grid
 
 EARLIER = {"not confirmed": NOT, "confirmed for": PARTLY, "confirmed": SUPPORTED,
@@ -20,8 +21,6 @@ MARKS = {
     INCONCLUSIVE: ("open", {"marker": "$?$", "color": "0.2"}),
     NOT_RUN: ("not asked or not run", {"marker": "_", "color": "0.6"}),
 }
-GROUPS = {"paper": "Claimed by the paper", "this report": "Asked by this report",
-          "earlier replication": "Found by the earlier replication"}  # fmt: skip
 ROW = 0.142
 """Inches between rows."""
 

@@ -18,6 +18,9 @@ TEMPLATE = re.compile(r"\{\{|\{%")
 VALUE = re.compile(r"\{\{.*?\}\}", re.S)
 SMALL = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 MINUS = "\N{MINUS SIGN}"
+GROUPS = {"paper": "Claimed by the paper", "this report": "Asked by this report",
+          "earlier replication": "Found by the earlier replication"}  # fmt: skip
+"""Claims by who made them."""
 Real = float | int
 
 
@@ -88,6 +91,29 @@ def from_which(found: Any) -> str:
     ends = found.brief().partition("(")[2].rstrip(")")
     why = f"95 % interval {ends}" if ends else "bytes are exact; between two lengths interpolated"
     return f"from N = {whole(found.at)} on ({why})"
+
+
+def for_certain(ratio: Any, rival: str) -> str:
+    """The same by the interval of the ratio alone, at the lengths measured: from which on it lies
+    above 1, up to which the rival is the faster, and where the two cannot be told apart."""
+    known = ratio.dropna(subset=["low", "high"])
+    sure = (known.low > 1)[::-1].cummin()[::-1].astype(bool)
+    if not sure.any():
+        return "at no length for certain"
+    first = known.index[sure][0]
+    before, alike = known[known.index < first], "the two cannot be told apart"
+    behind = before.index[before.high < 1]
+    rest = before[before.index > max(behind, default=0)]
+    even = rest.index[rest.low <= 1]
+    if not len(before):
+        return f"at every length measured, from N = {first} on"
+    words = f"for certain from N = {first} on"
+    words += f", {rival} up to N = {behind[-1]}" if len(behind) else ""
+    if not len(even):
+        return words
+    place = "between" if len(behind) else "below"
+    where = place if len(even) == len(rest) else f"at N = {listed(even)}"
+    return f"{words}; {where} {alike}"
 
 
 # The notebook's side -----------------------------------------------------------------------------
