@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,79 @@ def judge_with(experiment: str, evidence: Any) -> dict[str, Verdict]:
     """The verdicts on an experiment's own claims, as its notebook shows them."""
     own = [claim for claim in claims() if claim.experiment == experiment]
     return judge(own, {experiment: evidence})
+
+
+# What notebooks show, as Markdown -------------------------------------------------------------
+
+OUTCOME = r"supported|not supported|partly supported|inconclusive"
+HISTORY = re.compile(r"(?<=\.) \(([A-Z].*\.)\)$", re.DOTALL)
+"""The end of a rule, in brackets: what was changed, and what had been seen by then."""
+SEMICOLON = r"|; (?![^(]*\))"
+"""None within brackets."""
+
+
+def sentences(text: str, end: str = "") -> list[str]:
+    return re.split(r"(?<=[.?]) (?=[A-Z])" + end, text)
+
+
+def rules_in_words(asked: Iterable[Claim]) -> str:
+    """What is claimed, and below it the rule, a line a sentence and an outcome; its history is
+    folded. Claims that have their rule in common share the lines."""
+    by_rule: dict[str, list[Claim]] = {}
+    for claim in asked:
+        by_rule.setdefault(claim.rule, []).append(claim)
+    found = []
+    for rule, claims in by_rule.items():
+        found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in claims]
+        found.append("\n".join(f"- {line}" for line in _lines(HISTORY.sub("", rule))))
+        if history := HISTORY.search(rule):
+            summary = "<summary>What was changed, and when</summary>"
+            found.append(f"<details>{summary}\n\n{history[1]}\n\n</details>")
+    return "\n\n".join(found)
+
+
+def _lines(rule: str) -> list[str]:
+    """Sentences; one that tells of outcomes is taken apart into these."""
+    case = rf"[,;] (?=(?:{OUTCOME}) if |else )"
+    parts = [re.split(case, one) if re.match(rf"(?i:{OUTCOME}) if ", one) else [one]
+             for one in sentences(rule)]  # fmt: skip
+    return [re.sub(rf"^((?:else )?(?i:{OUTCOME}))\b(?= if |,|\.|$)", r"**\1**", line)
+            for own in parts for line in own]  # fmt: skip
+
+
+def origin(profile: str, made: Iterable[Mapping[str, Any]]) -> str:
+    """Of which profile, source and machine the outputs of a notebook are, by provenances."""
+    made = sorted(made, key=lambda one: one["started"])
+    commits = [f"`{commit}`" for commit in dict.fromkeys(one["commit"] for one in made)]
+    many = f"{len(commits)} commits, the last of them " if len(commits) > 1 else "commit "
+    places = " and ".join(dict.fromkeys(place(one) for one in made))
+    usual = "" if profile == "quick" else " Run unchanged, this notebook measures profile `quick`."
+    return f"**Shown is profile {profile}**, measured at {many}{commits[-1]} on {places}.{usual}"
+
+
+def place(made: Mapping[str, Any]) -> str:
+    """The machine of a provenance: two that differ in memory are two."""
+    machine = made["machine"]
+    device = "" if machine["device"] == "cpu" else f", {machine['device']}"
+    memory = f"{machine['memory_bytes'] / 2**30:.3f} GiB of memory"
+    return f"{machine['processor']} ({machine['cores']} cores, {memory}{device})"
+
+
+def in_short(verdicts: Mapping[str, Verdict]) -> str:
+    """A line a claim: id, title, outcome."""
+    return "\n".join(f"- {one.id}, {one.title}: **{verdicts[one.id].outcome}**"
+                     for one in claims() if one.id in verdicts)  # fmt: skip
+
+
+def in_full(verdicts: Mapping[str, Verdict], profile: str) -> str:
+    """Of every claim what it says, the outcome, and the evidence, a line a
+    sentence or a part of one."""
+    found = []
+    for one in (one for one in claims() if one.id in verdicts):
+        outcome, seen, _ = verdicts[one.id]
+        found.append(f"**{one.id}, {one.title}; profile {profile}: {outcome}.** {one.claim}")
+        found.append("\n".join(f"- {line}" for line in sentences(seen, SEMICOLON)))
+    return "\n\n".join(found)
 
 
 def save(folder: Path, profile: str, verdicts: Mapping[str, Verdict], **more: Any) -> Path:

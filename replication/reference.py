@@ -36,7 +36,7 @@ def softmax_similarity(q: Tensor, k: Tensor) -> Tensor:
 
 
 def kernel_similarity(phi: Map) -> Similarity:
-    """sim(q, k) = phi(q)^T phi(k), Eq. (4)."""
+    """sim(q, k) = phi(q)^T phi(k), which makes Eq. (3) the kernel form of Eq. (4)."""
     return lambda q, k: phi(q) @ phi(k)
 
 
@@ -104,7 +104,7 @@ def causal_linear_attention(Q: Tensor, K: Tensor, V: Tensor, phi: Map = elu_plus
 def numerator_gradients(q: Tensor, k: Tensor, V: Tensor, G: Tensor) -> tuple[Tensor, ...]:
     """Gradients of the causal numerators, Eqs. (13)-(15).
 
-    q and k are phi(Q) and phi(K); G_i is the loss's gradient by the i-th numerator.
+    q and k are phi(Q) and phi(K); G_i is the gradient with respect to the i-th numerator.
     """
     N = range(len(q))
     dq = [sum(torch.outer(k[j], V[j]) for j in range(i + 1)) @ G[i] for i in N]

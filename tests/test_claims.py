@@ -318,3 +318,57 @@ def changed(**entries):
 def test_a_broken_file_is_told(text, said):
     with pytest.raises(ValueError, match=said):
         parse(text)
+
+
+# What notebooks show --------------------------------------------------------------------------
+
+
+def test_a_rule_is_shown_an_outcome_a_line_and_its_history_folded():
+    shown = claims.rules_in_words([CLAIMS["C8"]])
+    rule, _, history = shown.partition("<details>")
+    assert rule.startswith(f"**C8, {CLAIMS['C8'].title}** ({CLAIMS['C8'].where}): Linear attention")
+    cases = [line for line in rule.splitlines() if "**" in line][1:]
+    assert [line.split("**")[1].lower() for line in cases] == [
+        "supported", "partly supported", "not supported", "else inconclusive",
+    ]  # fmt: skip
+    assert "All times were sums" in history
+    assert "All times were sums" not in rule
+
+
+def test_no_word_of_a_rule_is_lost_and_common_rules_stand_once():
+    shown = claims.rules_in_words(CLAIMS.values())
+    letters = "".join(filter(str.isalnum, shown))
+    for claim in CLAIMS.values():
+        assert shown.count(f"**{claim.id}, {claim.title}**") == 1
+        for part in claims.HISTORY.split(claim.rule):  # the rule, and its history
+            assert "".join(filter(str.isalnum, part)) in letters
+    assert shown.count("The outcome is that of our kernel") == 1
+    assert claims.rules_in_words([]) == ""
+
+
+def test_evidence_is_split_between_sentences_and_outside_of_brackets():
+    seen = "A is 2 (1 to 3) (claimed: 2; it errs by 1 %); B is 3.5 (3 to 4). C takes 4."
+    shown = claims.in_full({"C8": Verdict(SUPPORTED, seen, {})}, "quick")
+    assert f"profile quick: {SUPPORTED}.** {CLAIMS['C8'].claim}" in shown
+    assert [line for line in shown.splitlines() if line.startswith("- ")] == [
+        "- A is 2 (1 to 3) (claimed: 2; it errs by 1 %)", "- B is 3.5 (3 to 4).", "- C takes 4.",
+    ]  # fmt: skip
+    assert (
+        claims.in_short({"C8": Verdict(NOT, seen, {})}) == f"- C8, {CLAIMS['C8'].title}: **{NOT}**"
+    )
+
+
+def made_on(memory: int, commit: str, started: str) -> dict:
+    machine = {"processor": "X", "cores": 2, "memory_bytes": memory, "device": "cpu"}
+    return {"commit": commit, "started": started, "machine": machine}
+
+
+def test_the_first_words_name_profile_commits_and_every_machine():
+    late, early = made_on(2**30, "b", "2026-02"), made_on(2**30, "a", "2026-01")
+    assert claims.origin("quick", [late]) == (
+        "**Shown is profile quick**, measured at commit `b` on X (2 cores, 1.000 GiB of memory)."
+    )
+    both = claims.origin("reference", [late, early])
+    assert "at 2 commits, the last of them `b` on X (2 cores, 1.000 GiB of memory)." in both
+    assert both.endswith("Run unchanged, this notebook measures profile `quick`.")
+    assert " and X (2 cores, 2.000 GiB" in claims.origin("quick", [early, made_on(2**31, "a", "")])

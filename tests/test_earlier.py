@@ -237,6 +237,13 @@ def test_a_suspect_explains_by_the_way_it_goes_and_misleads_by_what_it_borrows()
     assert "no causal mask in the decoder misleads" in found.evidence
 
 
+@pytest.mark.parametrize(("share", "said"), [
+    (None, "–"), (-0.001, "0 % of the way"), (0.07, "+7 % of the way"),
+    (-0.5, "\u221250 % of the way")])  # fmt: skip
+def test_a_part_of_the_way_that_rounds_to_0_has_no_sign(share, said):
+    assert rules._way(share) == said
+
+
 def test_symbols_that_a_half_learnt_model_loses_are_not_borrowed():
     runs = trained({"mask": 0.0}, free=0.3)
     runs.loc[runs.suspect == "mask", "accuracy"] = 0.8
@@ -330,6 +337,8 @@ def test_units_give_rows_that_rules_and_figures_take(evidence):
     assert [axes.get_title() for axes in figures.waterfall(evidence.times).axes] == [
         f"N = {N}" for N in TABLE_1["N"]
     ]
+    labels = figures.waterfall(evidence.times).axes[0].get_yticklabels()
+    assert not any("\n" in label.get_text() for label in labels)
     table = rules.overview(evidence, OWN["E3"], OWN["E4"])
     assert len(table) == 1 + len(SPEED)
     assert len(rules.crossing_table(evidence.times)) == 2 + len(SPEED)

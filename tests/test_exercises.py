@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 SOLUTIONS = {
-    "phi": "return torch.nn.functional.elu(x) + 1",
+    "phi": "return torch.where(x > 0, x + 1, x.clamp(max=0).exp())",
     "attend": "return phi(Q) @ (phi(K).T @ V) / (phi(Q) @ phi(K).sum(0))[:, None]",
     "step": "S, Z = S + phi(k)[:, None] * v, Z + phi(k); return phi(q) @ S / (phi(q) @ Z), S, Z",
+    "key_gradient": "later = (q[:, :, None] * G[:, None]).flip(0).cumsum(0).flip(0); "
+    "return (later * V[:, None]).sum(-1)",
     "crossover": "return (b + (b * b + 4 * a * c) ** 0.5) / (2 * a)",
 }
+"""Running sums from the end are those of the sequence turned round."""
 BOOK = Path(__file__).parent.parent / "notebooks/exercises.ipynb"
 
 
@@ -20,8 +23,8 @@ def said(capsys, change=lambda source: source) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def solved(source: str) -> str:
-    for name, line in SOLUTIONS.items():
+def solved(source: str, solutions: dict[str, str] = SOLUTIONS) -> str:
+    for name, line in solutions.items():
         if source.startswith(f"def {name}("):
             return f"{source.partition(':')[0]}:\n    {line}"
     return source
@@ -30,6 +33,22 @@ def solved(source: str) -> str:
 def test_exercises_wait_for_their_solutions_know_right_ones_and_wrong_ones(capsys):
     assert said(capsys) == [f"{name}: not yet" for name in SOLUTIONS]
     assert said(capsys, solved) == [f"{name}: right" for name in SOLUTIONS]
-    wrong = said(capsys, lambda source: solved(source).replace("+ 1", "+ 2"))
-    for name, line in zip(("phi", "attend", "step"), wrong, strict=False):
+    falsified = {name: line.replace("+ 1", "+ 2").replace("later *", "later + ")
+                 for name, line in SOLUTIONS.items()} | {"crossover": "return b / a"}  # fmt: skip
+    wrong = said(capsys, lambda source: solved(source, falsified))
+    for name, line in zip(SOLUTIONS, wrong, strict=True):
         assert line.startswith(f"{name}: wrong, by up to ")
+
+
+def test_a_wrong_shape_is_told_beside_the_right_one(capsys):
+    misshapen = dict.fromkeys(SOLUTIONS, "return torch.zeros(3)")
+    misshapen["step"] = "return torch.zeros(3), S, Z"
+    shapes = dict(zip(SOLUTIONS, ("[7]", "[9, 5]", "[9, 5]", "[9, 4]", "[]"), strict=True))
+    for name, line in zip(shapes, said(capsys, lambda x: solved(x, misshapen)), strict=True):
+        assert line.startswith(f"{name}: wrong shape, expected {shapes[name]}, not [")
+
+
+def test_no_cell_gives_a_solution_away():
+    shown = BOOK.read_text().replace(" ", "")
+    for line in ("x+1", "e^x", "exp()", "cumsum", "124.16"):
+        assert line not in shown

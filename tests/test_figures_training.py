@@ -83,8 +83,15 @@ def test_an_end_below_the_scale_stands_at_its_foot_with_its_number():
 
 def test_where_the_learning_rate_falls_is_marked_unless_it_never_did():
     marked = draw.curves(evaluations(), DROPS)
-    assert [text.get_text() for text in marked.axes[0].texts] == ["learning rate lowered"]
-    assert list(marked.axes[1].texts) == []
+    assert set(median_line(marked.axes[0], draw.DROP)[:, 0]) == {DROPS[8]}
+    assert draw.DROP not in [line.get_label() for line in marked.axes[1].get_lines()]
+    (legend,) = marked.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["softmax", "linear", draw.DROP]
+
+
+def test_in_thick_lines_softmax_is_dashed_and_lsh_dotted():
+    assert draw._line("softmax", 60)["linestyle"] == "--"
+    assert draw._line("lsh", 60)["linestyle"] == (0, (1, 1))
 
 
 # Spikes ---------------------------------------------------------------------------------------

@@ -51,12 +51,23 @@ def test_words_must_be_lost_at_every_size_at_which_they_are_longer():
         "Words are longer than heads have features at 2 sizes; 10 points fewer of them are "
         "certainly copied at 1: D = 8 and 30 symbols. On average"
     ) in found.evidence
+    assert (found.values["lost_at"], found.values["sizes"]) == (1, 2)
 
 
 def test_a_difference_across_the_limit_is_open():
     noisy = runs(1.0, 0.9, 1.0)
     noisy.loc[(noisy.seed == 2) & (noisy.features == 8), "exact_match"] += 0.1
     assert claims.judge_with("head_size", noisy)["X2"].outcome == INCONCLUSIVE
+
+
+def test_intervals_of_shares_end_at_0_and_100_percent():
+    uneven = runs(1.0, 0.2, 0.95)
+    uneven.loc[(uneven.attention == "softmax") & (uneven.seed == 2), "exact_match"] = 0.4
+    found = claims.judge_with("head_size", uneven)["X2"]
+    assert "Softmax with heads of 8 copies 76 % (0 to 100)." in found.evidence
+    softmax = found.values["softmax"]
+    assert (softmax["low"], softmax["high"]) == (0.0, 1.0)
+    assert found.values["difference"]["high"] < 1
 
 
 def test_two_seeds_decide_nothing_and_a_seed_that_lacks_a_run_does_not_count():

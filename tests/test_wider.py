@@ -60,6 +60,10 @@ def test_both_widths_are_compared_at_the_same_update_and_by_the_same_seeds():
         ("narrow", "linear"): 0.4, ("narrow", "softmax"): 0.3,
         ("wide", "linear"): 0.2, ("wide", "softmax"): 0.1,
     })  # fmt: skip
+    assert found[["first", "last"]].loc["wide"].T.to_dict("list") == {
+        "linear": [100, 100], "softmax": [50, 50],
+    }  # fmt: skip
+    assert found.loc["wide", "last"].equals(found.loc["narrow", "last"])
 
 
 def test_it_trains_and_its_rows_become_evidence_costs_and_a_figure(tmp_path):

@@ -48,6 +48,13 @@ def failure(fails: bool | None, cell: dict) -> str:
     return f"N = {cell['length']}: {words}, {apart}"
 
 
+def still(cell: dict) -> str:
+    """What is copied in spite of a loss that is many times that of softmax."""
+    times, exact = fold(cell["factor"]["mean"]), 100 * cell["exact_match"]["linear"]
+    return (f" At N = {cell['length']}, with {times} times the loss, linear attention copies "
+            f"{exact:.1f} % of the words whole (median).")  # fmt: skip
+
+
 def sentence(cell: dict) -> str:
     """What was seen at one length, and what is missing."""
     both, exact, pair = ("linear", "softmax"), cell["exact_match"], cell["difference"]

@@ -1,4 +1,4 @@
-"""The drawings of notebook 03: curves of all seeds, levels, stability, time, learnt patterns.
+"""The drawings of notebook 03: curves of all seeds, levels, stability, learnt patterns.
 
 Rows are those of ``run.Trained``. Thin lines are seeds, a thick line with markers is their
 median; a mechanism differs from the others in colour, dash and marker, so also in grey.
@@ -18,14 +18,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from replication.attention import look_of, mechanism
-from replication.style import SMALL, WIDTH, grid, line, log_ticks
+from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks
 
 LEVELS = {
     "frequencies": {"label": "knows the frequencies", "color": "0.5", "ls": (0, (1, 2))},
     "bag": {"label": "knows which digits, not their order", "color": "0.25", "ls": (0, (5, 2))},
 }
 """The lines of what a model loses that knows no more than this."""
-ENDS = "earlier replication, end of its curves"
+ENDS, DROP = "earlier replication, end of its curves", "learning rate lowered"
+DASHES = {"lsh": (0, (1, 1))}
+"""In place of that of the card, where in thick lines of grey it is too much like softmax's."""
 COLUMNS = 4
 DUE = "#7f2704"
 
@@ -38,22 +40,17 @@ def curves(evaluations: pd.DataFrame, drops: Mapping[int, int]) -> Figure:
 
     By length, the learning rate falls after so many updates, where a grey line is drawn.
     """
-    figure, panels = _losses(evaluations, height=3.0)
+    figure, panels = _losses(evaluations, height=3.2)
     for length, axes in panels.items():
         _draw_drop(axes, drops[length], evaluations.step[evaluations.length == length].max())
-    next(iter(panels.values())).legend(loc="lower left")
+    legend(figure, panels.values())
     return figure
 
 
-def _draw_drop(axes: Axes, drop: int, end: Integral, above: bool = True) -> None:
-    """Where the learning rate falls, if before the end, in words at the top or at the foot."""
-    if drop >= end:
-        return
-    axes.axvline(drop, color="0.6", lw=1, zorder=0)
-    late = drop > end / 2
-    axes.annotate("learning rate lowered", (drop, float(above)), (-3 if late else 3, 2 - 3 * above),
-                  xycoords=("data", "axes fraction"), textcoords="offset points", size=SMALL,
-                  ha="right" if late else "left", va="top" if above else "bottom")  # fmt: skip
+def _draw_drop(axes: Axes, drop: int, end: Integral) -> None:
+    """Where the learning rate falls, if before the end."""
+    if drop < end:
+        axes.axvline(drop, color="0.6", lw=1, zorder=0, label=DROP)
 
 
 def widths(wide: Any, narrow: Any) -> Figure:
@@ -72,7 +69,7 @@ def widths(wide: Any, narrow: Any) -> Figure:
                 look = {"color": look_of(name).colour} | look
                 axes.plot(one.step, one.eval_loss, label=label, **look)
                 label = None
-        _draw_drop(axes, wide.study.lr_drop_after, wide.evaluations.step.max(), above=False)
+        _draw_drop(axes, wide.study.lr_drop_after, wide.evaluations.step.max())
         axes.set(title=look_of(name).words, xlabel="updates", yscale="log")
         axes.legend(loc="upper right")
         log_ticks(axes.yaxis)
@@ -173,7 +170,8 @@ def short_names(attentions: Iterable[str]) -> dict[str, str]:
 def _line(name: str, points: int) -> dict:
     """A mechanism's line, with about six markers, not where another's are."""
     every = (mechanism(name).order - 10) * points // 300, max(1, points // 6)
-    return line(look_of(name)) | {"lw": 1.8, "markevery": every, "markersize": 4.5}
+    look = line(look_of(name)) | {"lw": 1.8, "markevery": every, "markersize": 4.5}
+    return look | ({"linestyle": DASHES[name]} if name in DASHES else {})
 
 
 # Stability ------------------------------------------------------------------------------------
@@ -207,22 +205,6 @@ def _shades(rows: pd.DataFrame) -> list[tuple]:
     """One shade of the mechanism's colour a seed, from full to pale."""
     colour, n = np.array(to_rgb(look_of(rows.attention.iloc[0]).colour)), rows.seed.nunique()
     return [tuple(colour + (1 - colour) * 0.55 * i / max(1, n - 1)) for i in range(n)]
-
-
-# Time -----------------------------------------------------------------------------------------
-
-
-def times(steps: pd.DataFrame) -> Figure:
-    """Seconds of training over updates, after Figure 4 of the earlier replication."""
-    ordered = steps.sort_values("step", kind="stable")
-    spent = ordered.groupby(["attention", "length", "seed"]).seconds.cumsum()
-    figure, panels = _by_length(ordered.assign(seconds=spent).loc[steps.index], "seconds", 2.5)
-    for axes in panels.values():
-        axes.set_ylim(bottom=0)
-    first = next(iter(panels.values()))
-    first.set_ylabel("training time (s)")
-    figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=4)
-    return figure
 
 
 # What a model looks at ------------------------------------------------------------------------

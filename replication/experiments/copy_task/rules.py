@@ -132,7 +132,8 @@ def spike_interval(runs: pd.DataFrame) -> tuple[float, float]:
 
 def by_width(wide: Any, narrow: Any) -> pd.DataFrame:
     """A row a width and mechanism, of the seeds that both have: means of all evaluations in the
-    last tenth of the updates of the wide one, which the narrow one may exceed."""
+    last tenth of the updates of the wide one, which the narrow one may exceed; after which updates
+    the ``first`` and the ``last`` of them were."""
     ends = wide.evaluations.groupby("attention").step.max()
     there = narrow.evaluations[narrow.evaluations.length.isin(wide.study.lengths)]
     rows = pd.concat({"wide": wide.evaluations, "narrow": there}, names=["model"])
@@ -140,8 +141,9 @@ def by_width(wide: Any, narrow: Any) -> pd.DataFrame:
     last = rows.attention.map(ends)
     rows = rows[((1 - numbers.LAST) * last < rows.step) & (rows.step <= last)]
     both = rows.groupby(["attention", "seed"]).model.transform("nunique") == 2
-    columns = ["eval_loss", "token_accuracy", "exact_match"]
-    return rows[both].groupby(["model", "attention"])[columns].mean()
+    found = rows[both].groupby(["model", "attention"])
+    means = found[["eval_loss", "token_accuracy", "exact_match"]].mean()
+    return means.assign(first=found.step.min(), last=found.step.max())
 
 
 # Four questions -------------------------------------------------------------------------------
@@ -249,6 +251,8 @@ def does_not_converge(evidence: Any, setting: str) -> Verdict:
     words = "; ".join(map(cells.failure, fails, found)) + "."
     if not any(cell["stable"] is False for cell in found):
         words += " At no length is linear attention shown to be unstable."
+    if certain := [cell for cell in found if cell["same_factor"] is False]:
+        words += cells.still(max(certain, key=lambda cell: cell["factor"]["mean"]))
     return Verdict(by_answers(fails), words, {"lengths": found})
 
 

@@ -16,7 +16,7 @@ from replication.experiments.copy_task.task import EarlierCopy
 from replication.experiments.crossover.numbers import EARLIER_ENDS
 from replication.experiments.earlier.numbers import ALL, BATCH_FACTOR, CONVERGENCE, NONE, SPEED
 from replication.experiments.earlier.rules import factors, losses, on_their_card, published
-from replication.style import SMALL, grid, legend
+from replication.style import SMALL, grid, legend, log_ticks
 
 BOTH = ("softmax", "linear")
 BATCH = {"softmax": 8, "linear": 8 * BATCH_FACTOR}
@@ -24,6 +24,9 @@ BATCH = {"softmax": 8, "linear": 8 * BATCH_FACTOR}
 LEVELS = {"frequencies": {"label": "knows the frequencies", "ls": (0, (1, 2))},
           "bag": {"label": "knows which digits", "ls": (0, (5, 2))}}  # fmt: skip
 CALLED = {NONE: "no switch", ALL: "all switches"} | {n: s.words for n, s in CONVERGENCE.items()}
+SHORT = {"double": "double precision", "generic": "generic contraction", "batch": "batch of 32",
+         "forwards": "extra forward pass", "heads": "split heads"}  # fmt: skip
+"""The suspects of speed in one short line each."""
 SLOWER, PALE = "#0173b2", "0.75"
 
 
@@ -53,16 +56,17 @@ def suspects(runs: pd.DataFrame) -> Figure:
         colour = look_of(attention).colour
         left.plot(mine.loss, places, color=colour, label=attention, **look)
         left.axvline(mine.theirs.dropna().max(), color=colour, ls=look_of(attention).dash, lw=1,
-                     label=f"{attention}, theirs")  # fmt: skip
+                     label="end of theirs")  # fmt: skip
         right.hlines(places, mine.free_symbols, mine.accuracy, color=colour, lw=1)
-        right.plot(mine.accuracy, places, color=colour, label=f"{attention}, tokens given", **look)
-        right.plot(mine.free_symbols, places, color=colour, mfc="white",
-                   label=f"{attention}, without help", **look)  # fmt: skip
+        right.plot(mine.accuracy, places, color=colour, **look)
+        right.plot(mine.free_symbols, places, color=colour, mfc="white", label="without help",
+                   **look)  # fmt: skip
     left.set_yticks(range(len(names)), [_short(CALLED[name]) for name in names], size=SMALL)
     left.invert_yaxis()
-    left.set(xlabel="loss (nats per token)", title=f"N = {found.length.iloc[0]}")
+    left.set(xlabel="loss (nats per token)", xscale="log", title=f"N = {found.length.iloc[0]}")
+    log_ticks(left.xaxis)
     right.set(xlabel="share of symbols that are right", xlim=(-0.03, 1.03))
-    legend(figure, (left, right), columns=2)
+    legend(figure, (left, right))
     return figure
 
 
@@ -113,10 +117,9 @@ def waterfall(times: pd.DataFrame) -> Figure:
         axes.axvline(1, color="0.4", lw=0.9)
         axes.set(title=f"N = {N}", xscale="log", xlim=(0.6, 300))
         axes.set_xticks([1, 10, 100], ["1", "10", "100"])
-    called = {name: _short(one.words) for name, one in SPEED.items()}
-    called |= {"ours": "ours, with a mask", "mask": "no causal mask", ALL: "all switches, measured"}
-    called |= {"together": "beyond the product\nof single factors", "theirs": "theirs, published"}
-    called |= {"card": "double and batch of 32\non their card, at least"}
+    called = SHORT | {"ours": "ours, with a mask", "mask": "no causal mask", ALL: "all switches"}
+    called |= {"together": "beyond their product", "card": "their card, at least"}
+    called |= {"theirs": "theirs, published"}
     panels[0].set_yticks(range(len(bars)), [called[name] for name in bars], size=SMALL)
     panels[0].invert_yaxis()
     figure.supxlabel("time of a step, linear / softmax", size=9)
@@ -139,6 +142,7 @@ def _draw_bar(axes: Axes, place: int, name: str, start: float, end: float) -> No
     if card or name == "theirs":
         look = {"facecolor": "white", "edgecolor": "0.2", "hatch": "////" if card else ""}
     axes.barh(place, end - start, left=start, height=0.62, zorder=2, **look)
-    number = f"{end if total else end / start:.3g}"
+    value = end if total else end / start
+    number = f"{value:.1f}" if value >= 10 else f"{value:.2f}"
     text = f"≥ {number}" if card else number if total else f"× {number}"
     axes.text(1.12 * max(start, end), place, text, va="center", size=SMALL - 0.5)

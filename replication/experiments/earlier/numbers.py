@@ -26,7 +26,7 @@ class Suspect(NamedTuple):
 CONVERGENCE = {
     "mask": Suspect(1, "no causal mask in the decoder"),
     "heads": Suspect(2, "heads split twice (8 features each)", linear_alone=True),
-    "batch": Suspect(5, "batch of 32 instead of 8", linear_alone=True),
+    "batch": Suspect(5, "batch of 32 for linear alone", linear_alone=True),
     "encoder": Suspect(6, "half of the encoder without effect"),
     "adam": Suspect(7, "Adam at a tenth of the rate without clipping"),
     "activation": Suspect(9, "elu + 1 in the decoder's feed-forward", linear_alone=True),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import Verdict, by_answers, not_run, within
+from replication.experiments.base import Verdict, by_answers, not_run, signed, within
 from replication.experiments.crossover.earlier import Fitted, earlier_crossover
 from replication.experiments.crossover.numbers import EARLIER_ENDS, EARLIER_STEPS, TABLE_1
 from replication.experiments.earlier.numbers import (
@@ -241,11 +241,19 @@ def _joined(words: list[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def _way(share: float | None) -> str:
+    """A part of the way; 0 is neither +0 nor -0."""
+    if share is None:
+        return "–"
+    percent = round(100 * share)
+    return f"{signed(percent, 0) if percent else 0} % of the way"
+
+
 def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
     """A row a suspect; ``convergence`` and ``speed`` are the numbers of claims E3 and E4."""
     rows = []
     for name, one in convergence_verdicts(evidence.runs, **convergence).items():
-        seen = "–" if one["share"] is None else f"{100 * one['share']:+.0f} % of the way"
+        seen = _way(one["share"])
         if one["borrowed"] >= convergence["contributes"]:
             seen += f"; without help up to {100 * one['borrowed']:.0f} % of the symbols are lost"
         verdict = CALLED.get(one["verdict"], one["verdict"])

@@ -45,7 +45,7 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     if len(found) < FEWEST_SEEDS:
         few = f"Seeds with all runs: {len(found)} of {FEWEST_SEEDS}, so nothing is decided."
         return Verdict(INCONCLUSIVE, f"{seen} {few}", {})
-    spread = {name: _spread(found[name]) for name in found}
+    spread = {name: _spread(found[name], least=0.0) for name in found}
     spread["difference"] = _spread(found.fit - found.longer)
     fit, softmax = (above(*spread[name][1:], kept) for name in ("fit", "softmax"))
     worse, sizes = above(*spread["difference"][1:], lost), losing(runs, found.fit, lost)
@@ -60,11 +60,13 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip
+    values |= {"lost_at": len(where), "sizes": len(sizes)}
     return Verdict(_outcome(worse, fit and softmax and all(sizes.values())), text, values)
 
 
-def _spread(shares: pd.Series) -> tuple[float, float, float]:
-    return float(np.mean(shares)), *mean_interval(shares, ALPHA)
+def _spread(shares: pd.Series, least: float = -1.0) -> tuple[float, float, float]:
+    """The mean and its interval, which ends where shares (from 0) or their differences end."""
+    return float(np.mean(shares)), *np.clip(mean_interval(shares, ALPHA), least, 1.0).tolist()
 
 
 def _outcome(worse: bool | None, rest: bool | None) -> str:

@@ -138,18 +138,19 @@ def denominators(rows: pd.DataFrame, expected: pd.Series, limit: float) -> Figur
 
 def costs(rows: pd.DataFrame, slopes: pd.DataFrame) -> Figure:
     """Columns mechanism, N, flops, peak_bytes; slopes by mechanism, one column a quantity."""
-    figure, [panels] = grid(3.5, 1, 2)
+    figure, [panels] = grid(4.3, 1, 2)
     shown = (("flops", "matrix-product FLOPs", 1), ("peak_bytes", "peak memory (MB)", 1e6))
     for axes, (quantity, title, unit) in zip(panels, shown, strict=True):
         for name, group in rows.dropna(subset=quantity).groupby("mechanism", sort=False):
-            label = f"{look_of(name).label}: $N^{{{slopes.loc[name, quantity]:.2f}}}$"
-            axes.plot(group.N, group[quantity] / unit, **line(look_of(name)), label=label, ms=5)
+            look = look_of(name)
+            label = f"{look.label}: $N^{{{slopes.loc[name, quantity]:.2f}}}$"
+            size = {"ms": 4, "lw": 1} if look.fine else {"ms": 7, "lw": 1.7, "mfc": "none"}
+            axes.plot(group.N, group[quantity] / unit, **line(look), **size, label=label)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(base=10))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(title, loc="left")
         powers_of_two(axes, rows.N)
         axes.tick_params(axis="x", rotation=45)
-        axes.legend(fontsize=SMALL, loc="upper left")
-        axes.set_ylim(top=axes.get_ylim()[1] * 30)
+        axes.legend(fontsize=SMALL, loc="upper center", bbox_to_anchor=(0.5, -0.3))
     return figure
