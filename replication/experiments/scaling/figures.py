@@ -41,8 +41,8 @@ def _curves(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float = 1.0) ->
     found = location(rows, quantity).dropna() / unit
     for name in _ordered(found.index.unique("contender")):
         own = found.loc[name]
-        axes.plot(own["value"], **look(name))
         axes.vlines(own.index, own["low"], own["high"], color=look(name)["color"], lw=1)
+        axes.plot(own["value"], **look(name))
 
 
 def _ordered(contenders: Iterable[str]) -> list[str]:
