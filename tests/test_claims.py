@@ -368,6 +368,7 @@ def test_the_first_words_name_profile_commits_and_every_machine():
     assert claims.origin("quick", [late]) == (
         "**Shown is profile quick**, measured at commit `b` on X (2 cores, 1.000 GiB of memory)."
     )
+    assert claims.origin("smoke", []) == "Of profile smoke there are no rows here."
     both = claims.origin("reference", [late, early])
     assert "at 2 commits, the last of them `b` on X (2 cores, 1.000 GiB of memory)." in both
     assert both.endswith("Run unchanged, this notebook measures profile `quick`.")
