@@ -94,8 +94,8 @@ def rules_in_words(asked: Iterable[Claim]) -> str:
     for claim in asked:
         by_rule.setdefault(claim.rule, []).append(claim)
     found = []
-    for rule, claims in by_rule.items():
-        found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in claims]
+    for rule, own in by_rule.items():
+        found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in own]
         found.append("\n".join(f"- {line}" for line in _lines(HISTORY.sub("", rule))))
         if history := HISTORY.search(rule):
             summary = "<summary>What was changed, and when</summary>"
