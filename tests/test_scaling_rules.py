@@ -75,6 +75,14 @@ def test_what_was_disturbed_is_told(table):
     assert rules.disturbed(table).endswith("waited for its core 25% of the time")
 
 
+def test_how_slow_the_host_was_is_told_by_runs_and_undisturbed_repeats(table):
+    table = table.assign(slowed=1.0 + 0.2 * table.run, disturbed=False)
+    assert rules.slowed(table) == pytest.approx((1.0, 1.4, 2 / 3))
+    table.loc[table.run == 2, "disturbed"] = True
+    skipped = table.iloc[:1].assign(status="skipped", slowed=9.0)
+    assert rules.slowed(pd.concat([table, skipped])) == pytest.approx((1.0, 1.2, 0.5))
+
+
 def test_a_step_has_the_batch_of_its_model_and_stands_beside_the_published_one():
     step = {"subject": "earlier", "direction": "step"}
     ours = [*rows("linear", 0.5, 1, (8,), **step | {"batch": 8}),

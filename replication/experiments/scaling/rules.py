@@ -22,6 +22,8 @@ PRECISE = 0.10
 """A ratio is precise if its 95 % interval is at most ± this."""
 FEWEST_JUDGED = 4
 """Lengths of an exponent by which a claim is judged."""
+SLOW = 0.10
+"""A host is seen to slow a repeat if the small product beside it takes so much longer."""
 KERNELS = {"linear": "our kernel", "authors": "the authors' kernel"}
 
 
@@ -36,6 +38,14 @@ def disturbed(rows: pd.DataFrame) -> str:
         f"{timed['disturbed'].mean():.0%} of {len(timed)} repeats were disturbed and made again, "
         f"and the thread waited for its core {waiting:.0%} of the time"
     )
+
+
+def slowed(rows: pd.DataFrame) -> tuple[float, float, float]:
+    """How slow the host was: how many times its quiet time the small product of known cost took, at
+    least and at most (medians of runs), and the share of undisturbed repeats that saw it slow."""
+    calm = rows[(rows["status"] == "measured") & ~rows["disturbed"].astype(bool)]
+    by_run = calm.groupby("run")["slowed"].median()
+    return float(by_run.min()), float(by_run.max()), float((calm["slowed"] > 1 + SLOW).mean())
 
 
 def precision(rows: pd.DataFrame) -> pd.DataFrame:
