@@ -124,11 +124,10 @@ def origin(profile: str, made: Iterable[Mapping[str, Any]]) -> str:
 
 
 def place(made: Mapping[str, Any]) -> str:
-    """The machine of a provenance: two that differ in memory are two."""
+    """The machine of a provenance: two with different systems are two."""
     machine = made["machine"]
     device = "" if machine["device"] == "cpu" else f", {machine['device']}"
-    memory = f"{machine['memory_bytes'] / 2**30:.3f} GiB of memory"
-    return f"{machine['processor']} ({machine['cores']} cores, {memory}{device})"
+    return f"{machine['processor']} ({machine['cores']} cores{device}, {machine['system']})"
 
 
 def in_short(verdicts: Mapping[str, Verdict]) -> str:
