@@ -94,8 +94,8 @@ def rules_in_words(asked: Iterable[Claim]) -> str:
     for claim in asked:
         by_rule.setdefault(claim.rule, []).append(claim)
     found = []
-    for rule, claims in by_rule.items():
-        found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in claims]
+    for rule, own in by_rule.items():
+        found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in own]
         found.append("\n".join(f"- {line}" for line in _lines(HISTORY.sub("", rule))))
         if history := HISTORY.search(rule):
             summary = "<summary>What was changed, and when</summary>"
@@ -114,7 +114,8 @@ def _lines(rule: str) -> list[str]:
 
 def origin(profile: str, made: Iterable[Mapping[str, Any]]) -> str:
     """Of which profile, source and machine the outputs of a notebook are, by provenances."""
-    made = sorted(made, key=lambda one: one["started"])
+    if not (made := sorted(made, key=lambda one: one["started"])):
+        return f"Of profile {profile} there are no rows here."
     commits = [f"`{commit}`" for commit in dict.fromkeys(one["commit"] for one in made)]
     many = f"{len(commits)} commits, the last of them " if len(commits) > 1 else "commit "
     places = " and ".join(dict.fromkeys(place(one) for one in made))
@@ -123,11 +124,10 @@ def origin(profile: str, made: Iterable[Mapping[str, Any]]) -> str:
 
 
 def place(made: Mapping[str, Any]) -> str:
-    """The machine of a provenance: two that differ in memory are two."""
+    """The machine of a provenance: two with different systems are two."""
     machine = made["machine"]
     device = "" if machine["device"] == "cpu" else f", {machine['device']}"
-    memory = f"{machine['memory_bytes'] / 2**30:.3f} GiB of memory"
-    return f"{machine['processor']} ({machine['cores']} cores, {memory}{device})"
+    return f"{machine['processor']} ({machine['cores']} cores{device}, {machine['system']})"
 
 
 def in_short(verdicts: Mapping[str, Verdict]) -> str:

@@ -358,17 +358,19 @@ def test_evidence_is_split_between_sentences_and_outside_of_brackets():
     )
 
 
-def made_on(memory: int, commit: str, started: str) -> dict:
-    machine = {"processor": "X", "cores": 2, "memory_bytes": memory, "device": "cpu"}
+def made_on(system: str, commit: str, started: str) -> dict:
+    machine = {"processor": "X", "cores": 2, "system": system, "device": "cpu"}
     return {"commit": commit, "started": started, "machine": machine}
 
 
 def test_the_first_words_name_profile_commits_and_every_machine():
-    late, early = made_on(2**30, "b", "2026-02"), made_on(2**30, "a", "2026-01")
+    late, early = made_on("Linux-6", "b", "2026-02"), made_on("Linux-6", "a", "2026-01")
     assert claims.origin("quick", [late]) == (
-        "**Shown is profile quick**, measured at commit `b` on X (2 cores, 1.000 GiB of memory)."
+        "**Shown is profile quick**, measured at commit `b` on X (2 cores, Linux-6)."
     )
+    assert claims.origin("smoke", []) == "Of profile smoke there are no rows here."
     both = claims.origin("reference", [late, early])
-    assert "at 2 commits, the last of them `b` on X (2 cores, 1.000 GiB of memory)." in both
+    assert "at 2 commits, the last of them `b` on X (2 cores, Linux-6)." in both
     assert both.endswith("Run unchanged, this notebook measures profile `quick`.")
-    assert " and X (2 cores, 2.000 GiB" in claims.origin("quick", [early, made_on(2**31, "a", "")])
+    other = claims.origin("quick", [early, made_on("Linux-7", "a", "")])
+    assert "X (2 cores, Linux-7) and X (2 cores, Linux-6)" in other

@@ -28,6 +28,14 @@ def test_linear_cheaper_throughout_is_below_the_shortest():
     )
 
 
+def test_a_brief_answer_says_at_which_lengths_it_is_open():
+    found = measured(N, N * 2.0)
+    assert brief(found) == f"<{N[0]}"
+    assert brief(replace(found, unsure=(16, 64))) == f"<{N[0]} (open at 16, 64)"
+    crossing = measured(LINEAR, SOFTMAX)
+    assert brief(replace(crossing, unsure=(256,))) == brief(crossing)
+
+
 def test_linear_dearer_at_the_longest_is_beyond():
     found = measured(N * 2.0, N)
     assert (found.status, found.at, found.crossings) == ("beyond", math.inf, 0)

@@ -14,7 +14,7 @@ from replication.attention import look_of
 from replication.experiments.crossover import figures as draw
 from replication.experiments.crossover.earlier import earlier_crossover, earlier_method
 from replication.experiments.crossover.numbers import TABLE_1
-from replication.stats import measured_crossover, ratios, rounded
+from replication.stats import brief, measured_crossover, ratios, rounded
 
 PARABOLA = ((0, 1), (0, 1, 2))
 
@@ -83,6 +83,19 @@ def test_an_interval_without_an_end_does_not_stretch_the_axes():
     table, found = compared(simulated(1))
     (axes,) = draw.ratios({"": [(table, replace(found, low=0.0, high=math.inf))]}).axes
     assert axes.get_xlim() == pytest.approx((N[0] / 1.3, N[-1] * 1.3))
+    ends = [line for line in axes.lines if line.get_marker() in ("<", ">")]
+    arrows = {line.get_marker(): line.get_xdata()[0] for line in ends}
+    assert arrows == {"<": 0, ">": 1}  # at the edges of the panel
+
+
+def test_the_axis_names_those_that_are_compared():
+    table, found = compared(simulated(1))
+    tiled = table, replace(found, opponent="softmax-tiled")
+    same = draw.ratios({"a": [(table, found), tiled]})
+    assert same.axes[0].get_ylabel() == "time, softmax / linear"
+    lsh = table, replace(found, opponent="lsh-4")
+    others = draw.ratios({"a": [(table, found), lsh]})
+    assert others.axes[0].get_ylabel() == "time, others / linear"
 
 
 def test_one_panel_a_title_and_costs_named_where_they_differ():
@@ -90,9 +103,9 @@ def test_one_panel_a_title_and_costs_named_where_they_differ():
     memory = time[0], replace(time[1], quantity="peak_bytes", low=None, high=None)
     figure = draw.ratios({"a": [time], "b": [time], "c": [time]})
     assert [axes.get_title() for axes in figure.axes] == ["a", "b", "c"]
-    assert figure.axes[0].get_ylabel() == "time / time of linear"
+    assert figure.axes[0].get_ylabel() == "time, softmax / linear"
     mixed = draw.ratios({"a": [time], "b": [memory]})
-    assert mixed.axes[0].get_ylabel() == "cost / cost of linear"
+    assert mixed.axes[0].get_ylabel() == "cost, softmax / linear"
 
 
 def test_nothing_to_draw_is_told():
@@ -138,10 +151,12 @@ def test_what_was_measured_later_is_hollow_and_its_crossover_a_line():
                        ((earlier_method, {"longest": 128}), (measured_crossover, {})))  # fmt: skip
     costs = rows.pivot_table("time_ms", "N", "contender", aggfunc="median")
     (axes,) = draw.extrapolations({"ours": predicted}, "ms", {"ours": (costs, found)}).axes
-    assert line_of(axes, "linear: measured")[:, 0] == pytest.approx(N[N > 128])
+    assert line_of(axes, "linear: beyond")[:, 0] == pytest.approx(N[N > 128])
     upright = [line.get_xdata()[0] for line in axes.lines if len(set(line.get_xdata())) == 1
                and len(line.get_xdata()) == 2]  # fmt: skip
     assert upright == [pytest.approx(found.at)]
+    said = f"predicted: {brief(predicted)}\nmeasured: {brief(found)}"
+    assert [text.get_text() for text in axes.texts] == [said]
 
 
 def test_panels_with_units_of_their_own_have_axes_of_their_own():
@@ -159,7 +174,7 @@ def test_another_s_softmax_is_named_as_theirs():
     names = {"softmax": "softmax, theirs"}
     figure = draw.extrapolations({"": earlier_crossover()}, "s", names=names)
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert shown == ["linear: seen by the fit", "softmax, theirs: seen by the fit"]
+    assert shown == ["linear: seen", "softmax, theirs: seen"]
 
 
 # Coverage -------------------------------------------------------------------------------------

@@ -90,6 +90,8 @@ def legend(figure) -> list[str]:
 def test_contenders_without_a_claim_are_drawn_finer():
     widths = {name: draw.look(name)["lw"] for name in CONTENDERS}
     assert widths["lsh-1"] < widths["lsh-4"] == widths["linear"]
+    hollow = {name for name in CONTENDERS if draw.look(name).get("mfc") == "white"}
+    assert hollow == {name for name in CONTENDERS if attention.look_of(name).fine}
 
 
 def test_settings_have_a_panel_each():
@@ -102,16 +104,6 @@ def test_settings_have_a_panel_each():
         "forward, causal", "forward, all keys",
     ]  # fmt: skip
     assert len(draw.settings(rows("linear"), "time_ms").axes) == 1
-
-
-def test_an_interval_that_leaves_the_panel_ends_in_an_arrow():
-    table = pd.DataFrame(
-        {"contender": ["linear"], "quantity": ["time_ms"], "value": [1.0], "low": [0.9],
-         "high": [9.0]}
-    )  # fmt: skip
-    (axes,) = draw.exponents(table).axes
-    arrows = [line for line in axes.get_lines() if line.get_marker() in "<>"]
-    assert [(line.get_marker(), *line.get_xdata()) for line in arrows] == [(">", draw.POWERS[1])]
 
 
 def test_steps_show_what_was_published_beside_our_own():

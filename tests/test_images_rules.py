@@ -10,7 +10,7 @@ import torch
 from replication import claims, measure
 from replication.data import DataError
 from replication.experiments.base import INCONCLUSIVE, NOT_RUN, PARTLY, SUPPORTED
-from replication.experiments.images import rules, run, speed
+from replication.experiments.images import figures, numbers, rules, run, speed
 from replication.experiments.images.studies import STUDIES, resolve
 from replication.store import Result, Unit
 
@@ -60,6 +60,13 @@ def test_a_batch_that_does_not_fit_is_left_out_with_a_reason():
     assert why.startswith("needs about 12")
     assert "GB that are free" in why
     assert speed.does_not_fit("linear", one, 1, torch.device("cpu")) is None
+
+
+def test_no_two_contenders_look_alike_or_have_one_name():
+    names = (*numbers.CONTENDERS, numbers.RIVAL)
+    assert len({figures.look(name)[2:5] for name in names}) == len(names)
+    assert len({figures.look(name).marker for name in names}) == len(names)
+    assert len({figures.label(name) for name in names}) == len(names)
 
 
 # Rules -------------------------------------------------------------------------------------------
@@ -122,6 +129,18 @@ def test_c9_asks_of_one_image_and_of_batches():
     assert found.outcome == PARTLY
     assert found.values["mnist, one image"]["ratio"] == pytest.approx(1.3)
     assert found.values["mnist, in batches"]["ratio"] == pytest.approx(0.9)
+
+
+def test_ratios_have_three_digits_and_c8_says_at_which_batches():
+    both = {"mnist": timed({("linear", 1): 1.0, ("linear", 4): 1.0, ("softmax", 1): 100.0})}
+    found = judged(rules.draws_faster, speeds=both, **C8)
+    assert (
+        "each at its best batch as in the paper, 4 at a time against 1: 400 times" in found.evidence
+    )
+    assert "both one at a time: 100 times" in found.evidence
+    cache = timed({("linear", 1): 1.0, ("softmax-cache", 1): 6.3})
+    found = judged(rules.beats_cache, speeds={"mnist": cache}, opponent="softmax-cache")
+    assert "6.30 times as many images a second (6.30 to 6.30)" in found.evidence
 
 
 def test_few_rounds_decide_nothing():

@@ -122,6 +122,45 @@ def test_the_alignment_names_phonemes_where_they_are_first_said():
     figure.canvas.draw()
 
 
+def test_of_a_long_utterance_the_beginning_is_drawn():
+    likely = np.tile([[0.9, 0.1], [0.1, 0.9]], (200, 1))
+    (axes,) = figures.alignment({"linear": likely}, ["", "a"], 0.03).axes
+    assert [len(line.get_xdata()) for line in axes.get_lines()] == [100]
+    assert len(axes.texts) == 50
+
+
+def test_what_was_heard_stands_below_what_was_said():
+    heard = {"linear": ["b", "c"], "softmax": ["a", "b", "d", "c"], "lsh": []}
+    heard["bilstm"] = ["a", "bb", "c", "e"]
+    assert figures.beside(["a", "b", "c"], heard).splitlines() == [
+        "said            a b    c",
+        "linear          · b    c",
+        "softmax, fused  a b(d) c",
+        "LSH             · ·    ·",
+        "Bi-LSTM         a bb   c(e)",
+    ]
+    assert figures.beside(["a"] * 30, {"linear": ["a"] * 30}).count("said") == 2
+
+
+def test_bars_say_how_much_more_often_linear_attention_misses_a_phoneme():
+    counts = [("linear", "a", "a", 6), ("linear", "a", "", 4), ("softmax", "a", "a", 9),
+              ("softmax", "a", "b", 1), ("linear", "b", "b", 1), ("softmax", "b", "c", 1),
+              ("linear", "", "b", 7)]  # fmt: skip
+    pairs = pd.DataFrame(counts, columns=["model", "said", "heard", "count"])
+    (axes,) = figures.by_phoneme(pairs).axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["a", "b"]
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([30, -100])
+
+
+def test_curves_have_a_panel_a_study_of_most_utterances():
+    columns = ["setting", "utterances", "step", "error_rate", "model", "seed"]
+    sizes = (("czech", 9), ("amount", 5), ("amount", 20))
+    rows = [(*size, step, 1 / step, "linear", 0) for size in sizes for step in (1, 2)]
+    rows = pd.DataFrame(rows, columns=columns)
+    titles = [axes.get_title() for axes in figures.curves(rows).axes]
+    assert titles == ["czech, 9 utterances", "amount, 20 utterances"]
+
+
 def test_an_unlikely_phoneme_is_neither_drawn_nor_named():
     likely = np.array([[0.7, 0.2, 0.1], [0.28, 0.29, 0.05]])
     (axes,) = figures.alignment({"linear": likely}, ["", "a", "b"], 0.03).axes

@@ -176,6 +176,17 @@ def test_the_order_of_errors_is_judged():
     assert judged(softmax=0.7, linear=0.8, lsh=0.9, bilstm=0.95).outcome == INCONCLUSIVE
 
 
+def test_who_makes_the_fewest_errors_is_told_first_beside_the_paper():
+    here = judged(softmax=0.1, linear=0.2, lsh=0.3, bilstm=0.4).evidence
+    assert here.startswith("Softmax makes the fewest errors here, as in the paper. Phoneme error")
+    here = judged(softmax=0.4, linear=0.3, lsh=0.2, bilstm=0.1).evidence
+    first = "The Bi-LSTM makes the fewest errors here; in the paper it makes the most. Phoneme"
+    assert here.startswith(first)
+    here = judged(softmax=0.4, linear=0.3, lsh=0.5, bilstm=0.6).evidence
+    assert here.startswith("Linear attention makes the fewest errors here. Phoneme")
+    assert judged(linear=0.3).evidence.startswith("Phoneme")
+
+
 def test_neighbours_of_a_model_that_was_not_trained_are_told_beside_the_rule():
     found = judged(softmax=0.5, linear=0.7, bilstm=0.4)
     assert "LSH minus linear attention is open as LSH was not trained" in found.evidence

@@ -115,8 +115,11 @@ class Measured(Crossover):
         return f"{seen} except N = {listed} (open)"
 
     def brief(self) -> str:
-        """Such as 312 (295–330), <8, >4096, or 151‡ where it is the last of several."""
-        return self._brief("‡" * (self.crossings > 1), f"<{self.shortest}", f">{self.longest}")
+        """Such as 312 (295–330), >4096, 151‡ where it is the last of several, <2, or <2 (open at 8)
+        where it is cheaper throughout, though not certainly at N = 8."""
+        text = self._brief("‡" * (self.crossings > 1), f"<{self.shortest}", f">{self.longest}")
+        places = ", ".join(map(str, self.unsure)) if self.status == "below" else ""
+        return f"{text} (open at {places})" if places else text
 
     def sentence(self, labels: Labels = None) -> str:
         yes, no = self._words(labels)

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from replication import stats
 from replication.attention import look_of
 from replication.experiments.crossover.earlier import Fitted, design
-from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief, rounded
-from replication.style import SMALL, grid, in_lab, legend, line, log_ticks, saved
+from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief
+from replication.style import grid, in_lab, legend, line, log_ticks, saved
 
 UNSEEN, FAR = "0.93", 100
 """Grey ground; and how many times the longest measurement a figure follows a fit at most."""
@@ -64,9 +64,9 @@ def extrapolations(
 
     ``unit`` is what the axis of costs says, for all panels or by title; then each panel has an
     axis of its own. Full markers are what the fits have seen, bands the intervals of the fitted
-    costs, black dot and bar the crossover with its interval. ``later`` adds what was measured
-    beyond: hollow markers, and the crossover as a vertical line. ``names`` are labels of
-    contenders other than ours.
+    costs, black dot and bar the crossover with its interval, an arrow where that has no end.
+    ``later`` adds what was measured beyond: hollow markers, and the crossover as a vertical line.
+    ``names`` are labels of contenders other than ours.
     """
     shared, later = isinstance(unit, str), later or {}
     figure, panels = _panels(fits, 3, unit if shared else "", sharey=shared)
@@ -78,7 +78,10 @@ def extrapolations(
         if found.status == "crosses":
             at = design(np.array([found.at]), found.powers[0])
             _draw_crossover(axes, found, float(found.fits[0].predict(at)[0]), BLACK)
-        axes.annotate(brief(found), (0.03, 0.98), xycoords="axes fraction", va="top", size=8)
+        text = brief(found)
+        if title in later:
+            text = f"predicted: {text}\nmeasured: {brief(later[title][1])}"
+        axes.annotate(text, (0.03, 0.98), xycoords="axes fraction", va="top", size=8)
         axes.set_xlim(lengths[0], lengths[-1])
         log_ticks(axes.xaxis, base=8)
         log_ticks(axes.yaxis)
@@ -107,7 +110,7 @@ def _draw_fits(axes: Axes, found: Fitted, lengths: np.ndarray, names: Labels) ->
         cost = np.where(predicted.predicted_mean > floor, predicted.predicted_mean, np.nan)
         axes.plot(lengths, cost, color=own.colour, ls=own.dash, lw=1.4)
         axes.plot(N, seen, own.marker, color=own.colour, ms=5,
-                  label=f"{label(name, names)}: seen by the fit")  # fmt: skip
+                  label=f"{label(name, names)}: seen")  # fmt: skip
 
 
 def _draw_later(
@@ -116,16 +119,13 @@ def _draw_later(
     for name in (measured.contender, measured.opponent):
         own, unseen = look_of(name), costs.loc[costs.index > longest, name].dropna()
         axes.plot(unseen, own.marker, color=own.colour, ms=4.5, mfc="none",
-                  label=f"{label(name, names)}: measured beyond")  # fmt: skip
+                  label=f"{label(name, names)}: beyond")  # fmt: skip
     if measured.status == "crosses":
         axes.axvline(measured.at, color="0.25", lw=1, zorder=1)
-        place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-        text = f"measured\n{rounded(measured.at)}"
-        axes.annotate(text, (measured.at, 0.02), (3, 0), va="bottom", size=SMALL, **place)
 
 
 def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) -> None:
-    """A marker and a bar; the bar has no end where the interval has none."""
+    """A marker and a bar, which ends in an arrow at the edge where the interval has no end."""
     axes.plot(found.at, height, zorder=5, **look)
     if found.low is None:
         return
@@ -133,6 +133,10 @@ def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) 
     axes.hlines(height, *ends, color=look["color"], lw=1.3, zorder=4)
     real = [end for end in (found.low, found.high) if 0 < end < math.inf]
     axes.plot(real, [height] * len(real), "|", color=look["color"], ms=8, mew=1.3, zorder=4)
+    edge = {"transform": axes.get_yaxis_transform(), "clip_on": False, "color": look["color"]}
+    for place, arrow, is_open in ((0, "<", found.low <= 0), (1, ">", math.isinf(found.high))):
+        if is_open:
+            axes.plot(place, height, arrow, ms=5, zorder=4, **edge)
 
 
 # Ratios and where they pass 1 -----------------------------------------------------------------
@@ -141,14 +145,16 @@ def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) 
 def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
     """One panel a title, one line an opponent: its cost over the contender's, against N.
 
-    Bands and black bars are intervals of the ratios; large markers and bars at 1 are the
-    crossovers with theirs, in the look of the opponent.
+    Bands and black bars are intervals of the ratios; markers with a black edge and bars at 1 are
+    the crossovers with theirs, in the look of the opponent.
     """
     every = [found for lines in panels.values() for found in lines]
     nouns = {NOUNS[found.quantity] for _, found in every}
     noun = nouns.pop() if len(nouns) == 1 else "cost"
     ours = label(every[0][1].contender) if every else ""
-    figure, drawn = _panels(panels, 2, f"{noun} / {noun} of {ours}")
+    rivals = {label(found.opponent).partition(",")[0] for _, found in every}
+    theirs = rivals.pop() if len(rivals) == 1 else "others"
+    figure, drawn = _panels(panels, 2, f"{noun}, {theirs} / {ours}")
     for axes, lines in zip(drawn, panels.values(), strict=True):
         axes.axhline(1, color="0.4", lw=0.9, zorder=1)
         for table, found in lines:
@@ -169,7 +175,7 @@ def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
     axes.fill_between(table.index, table.low, table.high, color=own.colour, alpha=0.3, lw=0)
     axes.vlines(table.index, table.low, table.high, color="0.15", lw=0.8, zorder=3)
     axes.plot(table[["low", "high"]], "_", color="0.15", ms=5, mew=0.8, zorder=3)
-    axes.plot(table.value, ms=2.8, lw=1.2, label=f"{own.label}: {brief(found)}", **line(own))
+    axes.plot(table.value, ms=4.5, lw=1.2, label=f"{own.label}: {brief(found)}", **line(own))
     if found.status == "crosses":
         look = {"marker": own.marker, "color": own.colour, "ms": 6, "mec": "0"}
         _draw_crossover(axes, found, 1.0, look)

@@ -25,17 +25,18 @@ def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str
     for name in sorted(rows.contender.unique(), key=lambda name: (name.endswith(AGAIN), name)):
         own = rows[rows.contender == name]
         if (own[quantity] > 0).all():  # who remembers nothing has none
-            axes.plot(location(own, quantity)["value"].loc[name] / unit, ms=4.5, **_look(name))
+            axes.plot(location(own, quantity)["value"].loc[name] / unit, ms=4.5, **look(name))
     powers_of_two(axes, rows.N)
     axes.set(yscale="log", xlabel="tokens before, N", ylabel=label)
     log_ticks(axes.yaxis)
 
 
-def _look(name: str) -> dict:
-    """Who computes all again looks like the textbook's form, if its mechanism has one."""
+def look(name: str) -> dict:
+    """Colour, dash, marker and label. Who computes all again looks like the textbook's
+    form, if its mechanism has one."""
     card = attention.mechanism(name.removesuffix(AGAIN))
-    how, look = KINDS[card.memory.kind], card.look
+    how, own = KINDS[card.memory.kind], card.look
     if name.endswith(AGAIN):
         how, textbook = "all computed again", f"{card.name}-textbook"
-        look = attention.look_of(textbook if textbook in attention.mechanisms() else card.name)
-    return line(look) | {"label": f"{card.name}, {how}"}
+        own = attention.look_of(textbook if textbook in attention.mechanisms() else card.name)
+    return line(own) | {"label": f"{card.name}, {how}"}

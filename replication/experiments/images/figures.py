@@ -20,14 +20,15 @@ from replication.experiments.images.rules import speeds
 from replication.experiments.images.run import pictures
 from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks
 
-LOOKS = {"softmax-cache": "softmax", "softmax": "softmax-textbook", "softmax-fused": "softmax"}
-LABELS = {"softmax-cache": "softmax, cache", "softmax": "softmax, textbook",
-          "softmax-fused": "softmax, fused", "authors": "linear, authors'"}  # fmt: skip
+CACHE = Look("softmax, cache", "softmax with a cache", "#d55e00", "p", (0, (1, 1)))
+LOOKS = {"softmax": "softmax-textbook", "softmax-fused": "softmax"}
+LABELS = {"softmax": "softmax, textbook", "softmax-fused": "softmax, fused",
+          "authors": "linear, authors'"}  # fmt: skip
 GIVEN = "#de8f05"
 
 
 def look(contender: str) -> Look:
-    return look_of(LOOKS.get(contender, contender))
+    return CACHE if contender == "softmax-cache" else look_of(LOOKS.get(contender, contender))
 
 
 def label(contender: str) -> str:
@@ -125,7 +126,7 @@ def throughput(timed: Mapping[str, Any]) -> Figure:
     tables = {dataset: speeds(found) for dataset, found in timed.items()}
     there = set().union(*(table.contender for table in tables.values()))
     names = [name for name in (*CONTENDERS, RIVAL) if name in there]
-    figure, [panels] = grid(0.8 + 0.3 * len(names), 1, len(timed), sharey=True)
+    figure, [panels] = grid(0.8 + 0.36 * len(names), 1, len(timed), sharey=True)
     for axes, (dataset, table) in zip(panels, tables.items(), strict=True):
         for row, name in enumerate(names):
             _draw_speeds(axes, row, name, table[table.contender == name].sort_values("batch"))
@@ -135,7 +136,7 @@ def throughput(timed: Mapping[str, Any]) -> Figure:
         axes.margins(x=0.1)
         log_ticks(axes.xaxis)
     panels[0].set_yticks(range(len(names)), [label(name) for name in names])
-    panels[0].set_ylim(len(names) - 0.45, -0.5)
+    panels[0].set_ylim(len(names) - 0.45, -0.6)
     legend(figure, panels, columns=2)
     return figure
 
@@ -144,21 +145,21 @@ def _draw_speeds(axes: Axes, row: int, name: str, mine: pd.DataFrame) -> None:
     """Batches one below the other, the smallest hollow; it and the largest are written beside."""
     one = look(name)
     for i, (batch, speed) in enumerate(zip(mine.batch, mine.images_per_second, strict=True)):
-        place, first = row - 0.3 + 0.3 * i / max(1, len(mine) - 1), i == 0
+        place, first = row - 0.35 + 0.35 * i / max(1, len(mine) - 1), i == 0
         axes.plot(speed, place, one.marker, ms=5, mew=1.2, mec=one.colour, ls="",
                   mfc="white" if first else one.colour, label="here, one image" if first and not row
                   else "here, in batches" if not row else None)  # fmt: skip
         if first or i == len(mine) - 1:
-            shift, side = ((-6, 0), "right") if first else ((6, 3), "left")
+            shift, side = ((-6, 0), "right") if first else ((6, 1), "left")
             axes.annotate(f"{batch:.0f}", (speed, place), shift, size=SMALL - 0.5, ha=side,
                           va="center", textcoords="offset points")  # fmt: skip
 
 
 def _draw_published(axes: Axes, row: int, theirs: Published) -> None:
     dark, first = {"color": "0.2", "ls": ""}, row == 0
-    axes.plot(1 / theirs.cpu_seconds, row + 0.27, "x", ms=5, mew=1.3, **dark,
+    axes.plot(1 / theirs.cpu_seconds, row + 0.33, "x", ms=5, mew=1.3, **dark,
               label="paper, CPU, one image" if first else None)  # fmt: skip
-    axes.plot(theirs.images_per_second, row + 0.27, "|", ms=7, mew=2.2, **dark,
+    axes.plot(theirs.images_per_second, row + 0.33, "|", ms=7, mew=2.2, **dark,
               label="paper, GPU, best batch" if first else None)  # fmt: skip
 
 

@@ -1,13 +1,12 @@
-"""The drawings of notebook 04: growth of time and memory, exponents, steps of whole models.
+"""The drawings of notebook 04: growth of time and memory, steps of whole models.
 
 Rows are those of the scaling benchmark, a repeat each; what is drawn is the level of a cell over
 runs, with its interval. A contender differs from the others in colour, dash and marker, so also in
-grey.
+grey; hollow are those that no claim is about.
 """
 
 from collections.abc import Iterable
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,16 +25,14 @@ QUANTITIES = {
 DIRECTIONS = {"training": "forward and backward", "forward": "forward"}
 TITLES = {"paper": "the paper's model", "earlier": "the earlier replication's model"}
 GUIDE = {"color": "0.6", "lw": 0.9, "zorder": 0}
-POWERS = (0.4, 2.6)
-"""Exponents that are drawn."""
 FEW = 5
 """Lengths of a panel whose numbers are written."""
 
 
 def look(contender: str) -> dict:
-    """Colour, dash, marker and label of a contender; finer where no claim is about it."""
+    """Colour, dash, marker and label of a contender; fine and hollow where no claim is about it."""
     own = attention.look_of(contender)
-    size = {"ms": 4, "lw": 0.8} if own.fine else {"ms": 4.5, "lw": 1.4}
+    size = {"ms": 5, "lw": 0.8, "mfc": "white"} if own.fine else {"ms": 4.5, "lw": 1.4}
     return {"color": own.colour, "ls": own.dash, "marker": own.marker, "label": own.label} | size
 
 
@@ -44,8 +41,8 @@ def _curves(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float = 1.0) ->
     found = location(rows, quantity).dropna() / unit
     for name in _ordered(found.index.unique("contender")):
         own = found.loc[name]
-        axes.plot(own["value"], **look(name))
         axes.vlines(own.index, own["low"], own["high"], color=look(name)["color"], lw=1)
+        axes.plot(own["value"], **look(name))
 
 
 def _ordered(contenders: Iterable[str]) -> list[str]:
@@ -110,33 +107,6 @@ def settings(rows: pd.DataFrame, quantity: str, paper_from: int | None = None) -
             axes.axvline(paper_from, **GUIDE)
     legend(figure, panels.flat)
     return figure
-
-
-def exponents(table: pd.DataFrame) -> Figure:
-    """Of a table of exponents: a row a contender, a panel a quantity."""
-    quantities = [name for name in QUANTITIES if name in set(table["quantity"])]
-    names = _ordered(table["contender"])[::-1]
-    figure, [panels] = grid(0.9 + 0.28 * len(names), 1, len(quantities), sharey=True)
-    for axes, quantity in zip(panels, quantities, strict=True):
-        for row in table[table["quantity"] == quantity].itertuples():
-            _interval(axes, row, names.index(row.contender))
-        axes.set(xlim=POWERS, xticks=[0.5, 1, 1.5, 2, 2.5], xlabel="exponent of $N$",
-                 title=QUANTITIES[quantity][0].partition(" per sequence")[0])  # fmt: skip
-        for power in (1, 2):
-            axes.axvline(power, **GUIDE)
-    panels[0].set_yticks(range(len(names)), [look(name)["label"] for name in names])
-    return figure
-
-
-def _interval(axes: Axes, row, y: int) -> None:
-    """One that leaves the panel ends in an arrow."""
-    style = look(row.contender)
-    low, high = np.clip([row.low, row.high], *POWERS)
-    axes.plot([low, high], [y, y], color=style["color"], lw=1.4)
-    axes.plot(row.value, y, style["marker"], color=style["color"], ms=5.5)
-    for end, real, arrow in ((low, row.low, "<"), (high, row.high, ">")):
-        if real != end:
-            axes.plot(end, y, arrow, color=style["color"], ms=5, clip_on=False)
 
 
 def steps(table: pd.DataFrame) -> Figure:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 
+import jiwer
 import numpy as np
 import pandas as pd
 import soundfile
@@ -18,9 +19,10 @@ from replication.experiments.speech.rules import typical_times
 from replication.style import SMALL, WIDTH, grid, legend, line, log_ticks, powers_of_two
 
 BILSTM = Look("Bi-LSTM", "the bidirectional LSTM", "#cc78bc", "P", (0, (5, 1, 1, 1, 1, 1)))
-POINTS = {"linestyle": ""}
 LEAST = 0.3
 """The probability above which a phoneme is named, and half of that above which it is drawn."""
+A_LINE, NOTHING = 24, "·"
+"""Phonemes in a line of text; and in place of one that was not heard."""
 
 
 def look(name: str) -> Look:
@@ -58,11 +60,39 @@ def player(samples: np.ndarray, rate: int, seconds: float = 3.0) -> Audio:
     return found
 
 
+def beside(said: Sequence[str], heard: Mapping[str, Sequence[str]]) -> str:
+    """Text of letters of one width: below every phoneme what each model heard, in brackets what it
+    inserted."""
+    rows = {"said": said} | {look(name).label: _at_each(said, own) for name, own in heard.items()}
+    wide = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    margin = 1 + max(map(len, rows))
+    padded = [(name.ljust(margin), [*map(str.ljust, own, wide)]) for name, own in rows.items()]
+    return "\n\n".join(
+        "\n".join(" ".join([name, *cells[i : i + A_LINE]]).rstrip() for name, cells in padded)
+        for i in range(0, len(said), A_LINE)
+    )
+
+
+def _at_each(said: Sequence[str], heard: Sequence[str]) -> list[str]:
+    """What was heard at each phoneme, with the fewest errors."""
+    cells = [NOTHING] * len(said)
+    for part in jiwer.process_words(" ".join(said), " ".join(heard)).alignments[0]:
+        own = heard[part.hyp_start_idx : part.hyp_end_idx]
+        if part.type == "insert":
+            cells[max(0, part.ref_start_idx - 1)] += f"({' '.join(own)})"
+        elif own:
+            cells[part.ref_start_idx : part.ref_end_idx] = own
+    return cells
+
+
 def alignment(
-    posteriors: Mapping[str, np.ndarray], symbols: Sequence[str], seconds_a_frame: float
-) -> Figure:
-    """Posteriors over time, a panel a model: phonemes in colour, the blank in grey."""
-    size = len(posteriors)
+    posteriors: Mapping[str, np.ndarray], symbols: Sequence[str], seconds_a_frame: float,
+    seconds: float = 3.0,
+) -> Figure:  # fmt: skip
+    """Posteriors over time, a panel a model: phonemes in colour, the blank in grey. Of a long
+    utterance the beginning, where names can be read."""
+    size, frames = len(posteriors), round(seconds / seconds_a_frame)
+    posteriors = {name: found[:frames] for name, found in posteriors.items()}
     figure, panels = grid(0.7 + 1.15 * size, size, sharex=True, sharey=True)
     for [axes], (name, found) in zip(panels, posteriors.items(), strict=True):
         at = (np.arange(len(found)) + 0.5) * seconds_a_frame
@@ -92,35 +122,49 @@ def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: Sequence
 # Errors -------------------------------------------------------------------------------------------
 
 
-def by_phoneme(pairs: pd.DataFrame) -> Figure:
-    """The share of a phoneme that was not heard as such, by model; frequent phonemes first."""
+def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
+    """How much more often linear attention misses a phoneme than softmax; frequent phonemes
+    first."""
     said = pairs[pairs.said.notna() & (pairs.said != "")]
-    counts = said.groupby("said")["count"].sum().sort_values(ascending=False)
-    shown = counts.index[:24]
-    figure, [[axes]] = grid(2.8)
-    for name, group in said.groupby("model", sort=False):
-        right = group[group.said == group.heard].groupby("said")["count"].sum()
-        share = 1 - right.reindex(shown, fill_value=0) / group.groupby("said")["count"].sum()[shown]
-        axes.plot(range(len(shown)), 100 * share, label=look(name).label, **_line(name) | POINTS)
-    axes.set_xticks(range(len(shown)), shown)
-    axes.set(xlabel="phoneme, from frequent to rare", ylabel="not heard (%)", ylim=(-3, 103))
-    legend(figure, [axes])
+    counts = said.groupby("said")["count"].sum().sort_values(ascending=False).iloc[:most]
+    all_of, right = (
+        rows.pivot_table("count", "said", "model", aggfunc="sum").reindex(
+            index=counts.index, columns=["linear", "softmax"], fill_value=0)
+        for rows in (said, said[said.said == said.heard])
+    )  # fmt: skip
+    shares = right.fillna(0) / all_of
+    more = 100 * (shares.softmax - shares.linear)  # what is missed is what is not right
+    figure, [[axes]] = grid(2.6)
+    colours = [look("linear" if x > 0 else "softmax").colour for x in more]
+    axes.bar(range(len(more)), more, color=colours)
+    axes.axhline(0, color="0.3", lw=0.9)
+    axes.set_xticks(range(len(more)), more.index)
+    axes.set_xlabel("phoneme, from frequent to rare")
+    axes.set_ylabel("missed: linear \N{MINUS SIGN} softmax (points)")
     return figure
 
 
 def curves(evaluations: pd.DataFrame) -> Figure:
-    """Errors on dev over updates: thin lines are seeds, thick ones their medians."""
-    figure, [[axes]] = grid(2.8)
-    for name, group in evaluations.groupby("model", sort=False):
-        wide = 100 * group.pivot(index="step", columns="seed", values="error_rate")
-        axes.plot(wide, color=look(name).colour, lw=0.6, alpha=0.6)
-        every = max(1, len(wide) // 6)
-        axes.plot(wide.index, wide.median(axis=1), label=look(name).label, lw=1.8,
-                  markevery=every, **_line(name))  # fmt: skip
-    axes.set(xlabel="updates", ylabel="phoneme error rate (%)")
-    axes.set_ylim(0, min(110, 5 + 100 * evaluations.error_rate.max()))
-    legend(figure, [axes])
+    """Errors on dev over updates, a panel a study, of most utterances: thin lines are seeds, thick
+    ones their medians."""
+    studies = dict(iter(evaluations.groupby("setting", sort=False)))
+    figure, [panels] = grid(2.8, 1, len(studies), sharey=True)
+    for axes, (setting, rows) in zip(panels, studies.items(), strict=True):
+        largest = rows[rows.utterances == rows.utterances.max()]
+        for name, group in largest.groupby("model", sort=False):
+            _draw_curve(axes, name, group)
+        axes.set(title=f"{setting}, {largest.utterances.iloc[0]} utterances", xlabel="updates")
+    panels[0].set_ylabel("phoneme error rate (%)")
+    panels[0].set_ylim(0, min(110, 5 + 100 * evaluations.error_rate.max()))
+    legend(figure, panels)
     return figure
+
+
+def _draw_curve(axes: Axes, name: str, rows: pd.DataFrame) -> None:
+    wide = 100 * rows.pivot(index="step", columns="seed", values="error_rate")
+    axes.plot(wide, color=look(name).colour, lw=0.6, alpha=0.6)
+    axes.plot(wide.index, wide.median(axis=1), label=look(name).label, lw=1.8,
+              markevery=max(1, len(wide) // 6), **_line(name))  # fmt: skip
 
 
 def growth(runs: pd.DataFrame) -> Figure:

@@ -36,7 +36,19 @@ def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
     said += "".join(f"Of those that were trained, {one['seen']}, which the rule does not ask. "
                     for one in beside if "seen" in one)  # fmt: skip
     text = f"Phoneme error rates: {levels}. {said[0].upper()}{said[1:].rstrip()}"
-    return Verdict(outcome, text, {"pairs": found, "error_rates": rates.to_dict()})
+    return Verdict(
+        outcome, _fewest(rates, order) + text, {"pairs": found, "error_rates": rates.to_dict()}
+    )
+
+
+def _fewest(rates: pd.Series, order: list[str]) -> str:
+    """Who makes the fewest errors here, beside the published order; nothing to say of one model."""
+    if len(rates) < 2:
+        return ""
+    name = WORDS[rates.idxmin()]
+    theirs = {order[0]: ", as in the paper", order[-1]: "; in the paper it makes the most"}
+    text = f"{name[0].upper()}{name[1:]} makes the fewest errors here"
+    return f"{text}{theirs.get(rates.idxmin(), '')}. "
 
 
 def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
