@@ -1,18 +1,15 @@
 """A repeat knows what disturbed it; rounds are random, bounded, and refuse to answer when busy."""
 
 import os
-import platform
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 import torch
 
-from replication import measure, stats
+from replication import stats
 from replication.measure import clock, rounds
 from replication.measure.clock import Sentinel, disturbed, pinned, repeat
 from replication.measure.rounds import measure_rounds
@@ -225,33 +222,6 @@ def test_what_does_not_fit_into_memory_is_left_out_with_a_reason(clockwork):
     assert found.skipped["a", 4096] == "memory: can't allocate 9 GB"
     assert ("a", 8192) in found.skipped
     assert set(found.rows["N"]) == {32, 64, 128}
-
-
-def test_before_memory_ends_the_heap_is_emptied_and_its_next_call_is_not_timed(
-    clockwork, monkeypatch
-):
-    calls, made = contenders(0.01), []
-    counted = {cell: lambda call=call: made.append(1) or call() for cell, call in calls.items()}
-    plenty = len(rounds_of(counted, room=1.0).rows)
-    usual, free = len(made), iter([4.0, *[6.0] * len(calls), 4.0])
-    monkeypatch.setattr(measure, "free_bytes", lambda _: next(free, 6.0))
-    monkeypatch.setattr(measure.ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=lambda _: 1))
-    made.clear()
-    assert len(rounds_of(counted, room=5.0).rows) == plenty
-    assert len(made) == usual + 1, "one repeat had to find its memory again"
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators are not glibc's")
-def test_fragments_of_the_heap_can_be_given_back():
-    size, count = 100_000, 1000
-    blocks = [bytearray(b"x" * size) for _ in range(count)]
-    full = psutil.Process().memory_info().rss
-    del blocks[::2]
-    assert not measure.make_room(0.0)
-    assert measure.make_room(float("inf"))
-    given_back = full - psutil.Process().memory_info().rss
-    assert given_back > size * count / 4
-    assert all(block[-1] == ord("x") for block in blocks)
 
 
 def test_the_budget_is_a_limit():

@@ -14,6 +14,7 @@ from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED
 from replication.experiments.equal_care import rules, run
 from replication.experiments.equal_care.numbers import resolve
 from replication.experiments.scaling.run import Evidence
+from replication.report import build
 
 LENGTHS = np.array([64, 128, 256, 512, 1024, 2048])
 
@@ -23,7 +24,8 @@ def evidence(ratio, profile="quick", device="cpu"):
     fused softmax the square of that."""
     times = {"linear": 1.0 * LENGTHS, "softmax-tiled": ratio * LENGTHS}
     rows = rows_of(times | {"softmax": ratio**2 * LENGTHS}, LENGTHS)
-    layer = {"subject": "layer", "direction": "training", "causal": True, "clock": "thread"}
+    layer = {"subject": "layer", "direction": "training", "causal": True, "clock": "thread",
+             "heads": 8, "head_dim": 64}  # fmt: skip
     facts = {"profile": profile, "machine": {"device": device}}
     return Evidence(rows.assign(status="measured", **layer), facts)
 
@@ -45,6 +47,15 @@ def test_the_lead_must_begin_where_the_papers_lengths_do(ratio, outcome):
 def test_the_sentence_says_from_where_on():
     found = claims.judge_with("equal_care", evidence(LENGTHS / 128))["X3"]
     assert "linear attention is faster than softmax by our tiles from N = 128 on" in found.evidence
+
+
+def test_the_lead_of_sequences_in_one_block_is_not_called_the_methods():
+    found = claims.judge_with("equal_care", evidence(LENGTHS / 128))["X3"]
+    until = found.values["whole_until"]
+    assert until == rules.whole_until(8, 64) > rules.whole_until(8, 16)
+    assert f"Up to N = {until} our kernel compares all pairs" in found.evidence
+    assert f"Up to N = {until} our kernel" in "".join(build._whole(found.values))
+    assert build._whole({}) == []
 
 
 @pytest.mark.parametrize("how", [{"profile": "smoke"}, {"device": "NVIDIA A100"}])

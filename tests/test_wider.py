@@ -158,7 +158,7 @@ def test_softmax_that_was_cut_short_is_taken_to_lose_nothing():
     assert cell["softmax_until"] == UPDATES // 2
     assert cell["reaches"]
     assert cell["same_factor"] is None
-    assert "is taken to lose nothing" in judged(runs).evidence
+    assert "even if softmax lost nothing" in judged(runs).evidence
 
 
 def test_of_softmax_that_was_cut_short_neither_a_ratio_nor_a_no_is_certain():

@@ -19,7 +19,7 @@ PROFILES = ("smoke", "quick", "reference", "paper")
 # Verdicts -------------------------------------------------------------------------------------
 
 SUPPORTED, PARTLY, NOT = "supported", "partly supported", "not supported"
-INCONCLUSIVE = "inconclusive on this hardware"
+INCONCLUSIVE = "inconclusive"
 OUTCOMES = (SUPPORTED, PARTLY, NOT, INCONCLUSIVE)
 NOT_RUN = "not run here"
 """In place of an outcome, where there are no rows to judge by."""

@@ -1,6 +1,5 @@
 """Instruments: the clock, exact peak memory, counted FLOPs, and what machine this is."""
 
-import ctypes
 import os
 import platform
 import random
@@ -35,8 +34,8 @@ ALLOCATOR = {
 }
 """glibc's settings that keep freed memory, in pages of 2 MB. Without them every large tensor is
 given back to the system and faulted in again, 4 kB at a time, and the clock measures page faults
-instead of arithmetic. What is free at the end of the heap, beyond three quarters of the machine's
-memory, is given back all the same; fragments are not, see ``make_room``."""
+instead of arithmetic. Beyond three quarters of the machine's memory it is given back all the same:
+fragments of a heap that only grows would fill the machine."""
 
 PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 """A thread that is done sleeps at the barrier. By default libgomp spins there, on the core for
@@ -230,18 +229,6 @@ def free_bytes(device: torch.device) -> int:
         most, used = (Path(f"/sys/fs/cgroup/memory.{x}").read_text() for x in ("max", "current"))
         limits.append(int(most) - int(used))
     return min(limits)
-
-
-def make_room(needed: float) -> bool:
-    """Give back what calls left behind in the heap, fragments too, if less than ``needed`` is free.
-
-    True if it was done: the next call finds none of its memory there, and its time is of no use.
-    """
-    if needed <= 0 or free_bytes(torch.device("cpu")) >= needed:
-        return False
-    with suppress(AttributeError, OSError):  # no glibc
-        return bool(ctypes.CDLL(None).malloc_trim(0))
-    return False
 
 
 def _processor() -> str:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from replication import measure
 from replication.measure.clock import SHORTEST_MS, Kind, Sentinel, repeat
 from replication.store import StoreError
 
@@ -57,7 +56,7 @@ class Outcome(NamedTuple):
 def measure_rounds(
     calls: Mapping[Cell, Callable[[], object]], *, budget_s: float, repeats: int,
     rng: np.random.Generator, run: int = 0, patience_s: float = PATIENCE_S, kind: Kind = "thread",
-    believe: bool = False, warm: bool = False, room: float = 0.0,
+    believe: bool = False, warm: bool = False,
 ) -> Outcome:  # fmt: skip
     """All cells once a round; to be called inside ``clock.pinned`` if ``kind`` is thread.
 
@@ -65,12 +64,11 @@ def measure_rounds(
     budget is a limit: of what does not fit into it the costliest is left out, two lengths stay; and
     no call is begun that would pass it if it took its longest time so far. To ``believe`` is to
     mark no repeat as disturbed: good for trying things out, and for nothing else. ``warm`` calls
-    are made once before each repeat. ``room`` is what the largest call may need, in bytes: before
-    less is free, the heap's fragments are given back.
+    are made once before each repeat.
     """
     start, collecting = time.perf_counter(), gc.isenabled()
     calm_by = start if believe else start + min(patience_s, budget_s / 3)
-    work = _Work(calls, run, kind, start + budget_s, calm_by, believe, warm, room)
+    work = _Work(calls, run, kind, start + budget_s, calm_by, believe, warm)
     gc.disable()
     try:
         work.prepare()
@@ -93,10 +91,10 @@ class _Work:
 
     def __init__(
         self, calls: Mapping[Cell, Callable], run: int, kind: Kind, end: float, calm: float,
-        believe: bool, warm: bool, room: float,
+        believe: bool, warm: bool,
     ):  # fmt: skip
         self.calls, self.run, self.kind, self.end, self.calm_by = calls, run, kind, end, calm
-        self.believe, self.warm, self.room = believe, warm, room
+        self.believe, self.warm = believe, warm
         self.rows, self.rounds, self.sentinel = [], 0, Sentinel()
         self.loops: dict[Cell, int] = {}
         self.long: set[Cell] = set()
@@ -126,7 +124,6 @@ class _Work:
 
     def try_out(self, cell: Cell) -> bool:
         try:
-            measure.make_room(self.room)
             once = repeat(self.calls[cell], 1, self.sentinel, self.kind)
             if once["wall_ms"] < 50 or once["faults"]:  # the next call finds its memory there
                 once = repeat(self.calls[cell], 1, self.sentinel, self.kind)
@@ -178,8 +175,7 @@ class _Work:
     def measure(self, cell: Cell) -> None:
         if self.rows and self.rows[-1]["disturbed"]:
             time.sleep(0.01)  # who slept gets the core soon, and for a whole time slice
-        emptied = measure.make_room(self.room)
-        if emptied or (self.warm and cell not in self.long):
+        if self.warm and cell not in self.long:
             self.calls[cell]()
         row = repeat(self.calls[cell], self.loops[cell], self.sentinel, self.kind)
         row["disturbed"] &= not self.believe

@@ -65,8 +65,8 @@ def sentence(cell: dict) -> str:
     until = cell["softmax_until"]
     if pair["n"] > 1:
         ends = interval(pair["mean"], pair["low"], pair["high"], "90 % interval")
-        most = f"at most {ends}, as softmax, with {until} updates, is taken to lose nothing"
-        found.append(f"linear minus softmax is {most if until else ends}, margin {MARGIN:.3f})")
+        nothing = f"even if softmax lost nothing (it had {until} updates) " if until else ""
+        found.append(f"{nothing}linear minus softmax is {ends}, margin {MARGIN:.3f})")
     if (times := cell["factor"])["mean"]:
         ends = f"{fold(times['low'])} to {fold(times['high'])}, {FACTOR:g} allowed"
         then = f" after {until} updates" if until else ""

@@ -111,8 +111,8 @@ CHOICES = {
     ("paper", "reference"): {
         **because("128 as published; 64, where LSH too can be trained", lengths=(64, 128)),
         **because("five tell more than three", seeds=(0, 1, 2, 3, 4)),
-        **because("half the published width and a quarter of its batch, so that a run takes 40 "
-                  "minutes of one core instead of five hours", d_model=128, batch_size=16),
+        **because("half the width of the authors' code and a quarter of the batch, so that a run "
+                  "takes 40 minutes of one core instead of five hours", d_model=128, batch_size=16),
         **because("fresh samples cannot be overfitted, and drawing it takes a third of a step",
                   dropout=0.0),
         **because(HEADS, n_heads=4), **because(FOUR, d_ff=512),

@@ -264,10 +264,12 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
     name = cells.called(opponent)
     against = trained.runs.length[trained.runs.attention == opponent]
     for length, runs in trained.runs[trained.runs.length.isin(against)].groupby("length"):
-        early = bool(runs.updates.max() < trained.study.published_updates)
+        published = trained.study.published_updates
+        early = bool(runs.updates.max() < published)
         answer, text, values[str(length)] = _lower(differences(runs, opponent).difference, name)
         answers.append(_counts(answer, early))
-        words.append(f"N = {length}: {text}")
+        few = f" after {runs.updates.max():.0f} of {published} updates" if early else ""
+        words.append(f"N = {length}{few}: {text}")
     if not words:
         return Verdict(INCONCLUSIVE, f"No {name} was trained in setting {setting}.", {})
     best = {} if evidence.rates is None else evidence.rates.groupby("attention").final_loss.min()

@@ -29,9 +29,11 @@ WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
 CALLED = {WORDS[-1]: "does not explain", OPEN: "stays open"}
 """To readers."""
-OF_SEVERAL = {"explains": "explain it", "contributes": "contribute", "misleads": "mislead",
+OF_SEVERAL = {"explains": "explain it", "contributes": "contribute",
+              "misleads": "mislead, by low losses that are no copies",
               "does not": "do not explain it", "open": "stay open"}  # fmt: skip
-OF_ONE = CALLED | {"explains": "explains it", "does not": "does not explain it"}
+OF_ONE = CALLED | {"explains": "explains it", "does not": "does not explain it",
+                   "misleads": "misleads, by a low loss that is no copy"}  # fmt: skip
 LENGTHS = TABLE_1["N"]
 
 
@@ -102,8 +104,9 @@ def explains_convergence(
     each = convergence_verdicts(evidence.runs, margin, explains, contributes, learnt)
     ends = "; ".join(f"{row.attention}, N = {row.length}: {row.loss:.2f} (theirs {row.theirs:.2f})"
                      for row in every.itertuples())  # fmt: skip
-    text = (f"With all switches on, {sum(near)} of the {len(asked)} curves that end elsewhere with "
-            f"none end where theirs do: {ends}, in nats per token. ")  # fmt: skip
+    text = (f"Of their {len(every)} curves {len(asked)} end elsewhere than ours do with no switch "
+            f"on; with all switches on, {sum(near)} of these end where theirs do: {ends}, in nats "
+            "per token. ")  # fmt: skip
     text += _in_words(each, CONVERGENCE)
     values = {"ends": every[["attention", "length", "loss", "theirs"]].to_dict("records"),
               "asked": len(asked), "near": int(sum(near))}  # fmt: skip
@@ -226,7 +229,7 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     """Who explains, contributes, does not, or misleads."""
     groups = {}
     for name, one in each.items():
-        groups.setdefault(one["verdict"], []).append(known[name].words)
+        groups.setdefault(one["verdict"], []).append(f"“{known[name].words}”")
     said = [f"{_joined(groups[word])} {_verb(word, len(groups[word]))}"
             for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
     return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
@@ -245,7 +248,7 @@ def _way(share: float | None) -> str:
     """A part of the way; 0 is neither +0 nor -0."""
     if share is None:
         return "–"
-    percent = round(100 * share)
+    percent = float(round(100 * share))
     return f"{signed(percent, 0) if percent else 0} % of the way"
 
 

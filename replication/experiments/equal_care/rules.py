@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import torch
 
 from replication.attention import look_of
+from replication.attention.compiled import sizes_of
 from replication.experiments.base import INCONCLUSIVE, Verdict
 from replication.experiments.equal_care.numbers import OPPONENTS
 from replication.experiments.scaling.contenders import words
@@ -30,7 +32,18 @@ def pays(evidence: Evidence, from_length: int) -> Verdict:
     found = faster_by(evidence.layer, "linear", EQUAL, from_length)
     crossing = ask(measured_crossover, evidence.layer, "linear", EQUAL)
     said = f" Training one causal layer, {crossing.sentence(words())}." if crossing else ""
-    return found._replace(evidence=found.evidence + said)
+    whole = whole_until(*evidence.layer[["heads", "head_dim"]].iloc[0])
+    said += (f" Up to N = {whole} our kernel compares all pairs of positions, as softmax does: a "
+             "lead there is not the method's.")  # fmt: skip
+    more = found.values | {"whole_until": whole}
+    return found._replace(evidence=found.evidence + said, values=more)
+
+
+def whole_until(heads: int, features: int) -> int:
+    """The longest sequences that our kernel leaves in one block, of which it compares all pairs."""
+    lengths = range(16, 1024, 16)
+    asked = [torch.empty(1, int(heads), N, int(features), device="meta") for N in lengths]
+    return max(x.shape[2] for x in asked if sizes_of(x, x).block >= x.shape[2])
 
 
 def answers(every: Mapping[str, Any]) -> dict[str, str]:

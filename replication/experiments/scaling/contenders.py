@@ -84,18 +84,16 @@ def contenders(s: Scaling, group: Group) -> tuple[str, ...]:
     return tuple(c for c in names if c == "linear" or s.rivals_until >= group.N)
 
 
-def needed_bytes(name: str, group: Group) -> float:
-    """What a call of a layer may need at most."""
-    square = attention.contenders()[name].mechanism.memory_power > 1
-    values = group.batch * group.heads * group.N * getattr(torch, group.dtype).itemsize
-    return values * (BYTES_LINEAR * group.head_dim + BYTES_SQUARE * group.N * square)
-
-
 def obstacle(name: str, group: Group, free: float) -> str:
     """Why a contender cannot take part in a group; empty if it can."""
-    if why := attention.contenders()[name].mechanism.unavailable(group.dtype):
+    card = attention.contenders()[name].mechanism
+    if why := card.unavailable(group.dtype):
         return why
-    if group.subject == LAYER and (needed := needed_bytes(name, group)) > free:
+    values = group.batch * group.heads * group.N * getattr(torch, group.dtype).itemsize
+    needed = values * (
+        BYTES_LINEAR * group.head_dim + BYTES_SQUARE * group.N * (card.memory_power > 1)
+    )
+    if group.subject == LAYER and needed > free:
         return f"memory: up to {needed / 1e9:.3g} GB needed, {free / 1e9:.3g} GB are free"
     return ""
 

@@ -25,7 +25,6 @@ from replication.experiments.scaling.contenders import (
     kinds,
     layer_calls,
     models_of,
-    needed_bytes,
     obstacle,
     step_calls,
 )
@@ -134,7 +133,7 @@ def measure_kind(
     models: Models = NO_MODELS,
 ) -> tuple[pd.DataFrame, Outcome, dict]:  # fmt: skip
     """Rows of all contenders and lengths of one kind; those left out have one with the reason."""
-    free, skipped, calls, room = MEMORY_SHARE * measure.free_bytes(device), {}, {}, 0.0
+    free, skipped, calls = MEMORY_SHARE * measure.free_bytes(device), {}, {}
     on_thread = groups[0].clock == THREAD
     counted = groups[0].clock == kinds(scaling)[0][0].clock  # once, by the clock that decides
     with pinned() if on_thread else nullcontext({"threads": torch.get_num_threads()}) as where:
@@ -146,20 +145,17 @@ def measure_kind(
             names = [name for name, text in why.items() if not text]
             calls |= {(name, group.N): call for name, call in
                       _calls(names, group, device, models).items()}  # fmt: skip
-            if group.subject == LAYER and device.type == "cpu":
-                room = max([room, *(needed_bytes(name, group) for name in names)])
         for cell in {name: (name, N) for name, N in reversed(calls)}.values():
             calls[cell]()  # compiled or loaded before the clock starts
         outcome = measure_rounds(
             calls, budget_s=budget, repeats=scaling.repeats, run=run, kind=groups[0].clock,
-            rng=np.random.default_rng([SEED, run]), believe=scaling.profile == "smoke", room=room,
+            rng=np.random.default_rng([SEED, run]), believe=scaling.profile == "smoke",
         )  # fmt: skip
         if outcome.state == "too busy":
             if groups == kinds(scaling)[0]:
                 raise TooBusyError(outcome.sentence())
             skipped |= dict.fromkeys(calls, "load: other programs had the machine")
             outcome = outcome._replace(rows=outcome.rows.iloc[:0])
-        measure.make_room(room)
         counts = {cell: measure.peak_bytes(calls[cell], device) for cell in calls
                   if run == 0 and counted and cell not in outcome.skipped}  # fmt: skip
     return _frame(groups, outcome, skipped | outcome.skipped, counts), outcome, where
