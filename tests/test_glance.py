@@ -1,6 +1,7 @@
 """The figure of all claims, and the tables of claims and of what differs."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -106,7 +107,7 @@ def test_machines_of_one_name_are_told_apart_by_their_systems():
         return SimpleNamespace(facts={"machine": machine, "commit": "1", "source": "2"})
 
     kept = {"scaling": [unit("x"), unit("y")], "decoding": [unit("x")]}
-    table = run.provenance(SimpleNamespace(kept=kept))
+    table = run.provenance(run.Run("quick", Path(), kept, {}, {}))
     assert table.Machine.to_list() == [
         "A, 2\u00a0cores, 8.0\u00a0GB (2 systems)", "A, 2\u00a0cores, 8.0\u00a0GB",
     ]  # fmt: skip

@@ -112,7 +112,7 @@ def for_certain(ratio: Any, rival: str) -> str:
     if not len(even):
         return words
     place = "between" if len(behind) else "below"
-    where = place if len(even) == len(rest) else f"at N = {listed(even)}"
+    where = place if len(even) == len(rest) else f"at N = {listed(map(str, even))}"
     return f"{words}; {where} {alike}"
 
 
