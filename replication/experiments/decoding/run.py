@@ -52,7 +52,7 @@ class Decoding(NamedTuple):
 PROFILES = {
     "smoke": Decoding("smoke", (8, 16, 32), 1, 10, 30.0, 32),
     "quick": Decoding("quick", (64, 512, 4096), 3, 6, 6.0, 512),
-    "reference": Decoding("reference", (64, 256, 1024, 4096, 16384), 6, 8, 40.0, 4096),
+    "reference": Decoding("reference", (64, 256, 1024, 4096, 16384), 5, 8, 40.0, 4096),
     "paper": Decoding("paper", (64, 256, 784, 1024, 3072, 4096, 16384, 65536), 6, 12, 600.0, 16384),
 }
 """784 and 3072 are the lengths of the paper's images; the others go up in fours. Undisturbed

@@ -10,7 +10,7 @@ OPPONENTS = ("softmax-tiled", "softmax")
 RUNS = {
     "smoke": (doubling(1, 5), 1, 2.0),
     "quick": (doubling(6, 10), 3, 3.0),
-    "reference": (doubling(1, 12), 6, 40.0),
+    "reference": (doubling(1, 12), 5, 40.0),
     "paper": (doubling(1, 13), 6, 600.0),
 }  # fmt: skip
 """Lengths, runs, and seconds of a run. Ours: from the shortest to where the methods differ."""
