@@ -160,28 +160,29 @@ STUDIES = {profile: Study(profile=profile, **values) for profile, values in _CHO
 
 
 class Timing(NamedTuple):
-    """Training steps of one length: the sizes of the model, rounds, threads."""
+    """Training steps: lengths, runs in processes of their own, what one may take, the model."""
 
     profile: str
-    N: int
-    rounds: int
+    runs: int
+    repeats: int
+    """Undisturbed ones of a short step, in a run; a long step has the fewest."""
+    seconds: float
     d_model: int = 512
     n_heads: int = 8
     n_layers: int = 4
     d_ff: int = 1024
     batch: int = 8
     symbols: int = 10
-    threads: int = 1
+    lengths: tuple[int, ...] = (8, 16, 32, 64)
 
 
-_LENGTHS = (8, 16, 32, 64)
 TIMINGS = {
-    "smoke": [Timing("smoke", N, 2, 32, 2, 1, 64) for N in _LENGTHS],
-    "quick": [Timing("quick", N, 6, 128, 4, 2, 256) for N in _LENGTHS],
-    "reference": [Timing("reference", N, 7) for N in _LENGTHS],
-    "paper": [Timing("paper", N, 15) for N in _LENGTHS],
+    "smoke": Timing("smoke", 1, 10, 30.0, 32, 2, 1, 64),
+    "quick": Timing("quick", 3, 4, 60.0, 128, 4, 2, 256),
+    "reference": Timing("reference", 5, 4, 600.0),
+    "paper": Timing("paper", 6, 12, 3600.0),
 }
-"""The published sizes from ``reference`` on; six rounds are the fewest that give an interval."""
+"""The published sizes from ``reference`` on."""
 
 # Their graphics card --------------------------------------------------------------------------
 

@@ -23,7 +23,10 @@ from replication.experiments.earlier.numbers import (
     Suspect,
     double_seconds,
 )
-from replication.stats import median_interval
+from replication.experiments.timing import undecided_in_smoke
+from replication.stats import location
+from replication.stats.intervals import LEVEL
+from replication.stats.levels import TIME, levels, over_units
 
 WORDS = ("explains", "contributes", "does not")
 MISLEADS, OPEN = "misleads", "open"
@@ -118,16 +121,19 @@ def explains_convergence(
 
 def factors(times: pd.DataFrame) -> pd.DataFrame:
     """By suspect, or all together, and N: how many times as long as without it a step takes, over
-    the same for softmax where their softmax has it too; and ours, with and without a mask."""
-    wide = np.log(times.pivot(index=["N", "round"], columns="contender", values="time_ms"))
+    the same for softmax where their softmax has it too; and ours, with and without a mask. Means
+    and intervals over runs, NaN where there are too few."""
+    wide = levels(times)
     both = wide["softmax forwards"] - wide["softmax open"]
     logs = {name: wide[name] - wide["linear open"] for name in (*SPEED, ALL)}
     logs["forwards"], logs[ALL] = logs["forwards"] - both, logs[ALL] - both
     logs |= {"ours": wide["linear"] - wide["softmax"]}
     logs |= {"open": wide["linear open"] - wide["softmax open"]}
     logs |= {"ratio": wide[ALL] - wide["softmax forwards"]}
-    rows = [(name, N, *np.exp(median_interval(cell.to_numpy())))
-            for name, found in logs.items() for N, cell in found.groupby("N")]  # fmt: skip
+    rows = []
+    for name, found in logs.items():
+        *ends, _ = over_units(found.to_numpy(), LEVEL, TIME)
+        rows += zip([name] * found.shape[1], found.columns, *map(np.exp, ends), strict=True)
     return pd.DataFrame(rows, columns=["suspect", "N", "factor", "low", "high"])
 
 
@@ -178,15 +184,15 @@ def explains_speed(evidence: Any, factor: float, explains: float, contributes: f
         answer = within(row.low, row.high, theirs[row.N] / factor, theirs[row.N] * factor)
         below = answer is False and row.high < theirs[row.N]
         answers.append(None if below and on_cpu else answer)
-        ends = f"95 % interval {row.low:.3g} to {row.high:.3g}; " if isfinite(row.low) else ""
-        words.append(f"{row.factor:.3g} at N = {row.N} ({ends}theirs {theirs[row.N]:.3g})")
+        ends = f"95 % interval {row.low:.3g} to {row.high:.3g}; theirs {theirs[row.N]:.3g}"
+        words.append(f"{row.factor:.3g} at N = {row.N} ({ends})")
     each = speed_verdicts(found, explains, contributes)
     text = (f"With all switches on, a step of linear attention takes as many times as long as one "
             f"of softmax: {', '.join(words)}. {_in_words(each, SPEED)}")  # fmt: skip
     ratios = found[found.suspect == "ratio"].set_index("N").factor.to_dict()
     values = {"ratios": ratios, "suspects": each}
     values |= {"double on their card": card_verdict(found, explains, contributes)}
-    return Verdict(by_answers(answers), text, values)
+    return Verdict(by_answers(undecided_in_smoke(answers, evidence.facts)), text, values)
 
 
 # Their extrapolation --------------------------------------------------------------------------
@@ -205,15 +211,13 @@ def moves_the_crossover(evidence: Any, share: float) -> Verdict:
     found, limit = factors(evidence.times), share * earlier_crossover().at
     moved = {name: without(found, name).at for name in SPEED}
     most, every = min(moved, key=moved.get), without(found, ALL).at
-    answer, ends = None, []
-    if found[found.suspect == ALL].low.notna().all():
-        ends = [without(found, ALL, end).at for end in ("low", "high")]
-        answer = True if ends[0] < limit else False if ends[1] > limit else None
+    ends = [without(found, ALL, end).at for end in ("low", "high")]
+    answer = True if ends[0] < limit else False if ends[1] > limit else None
     text = (f"Without the factor of all suspects their regression gives {_length(every)}. Of the "
             f"suspects, {SPEED[most].words} moves it most, to {_length(moved[most])}.")  # fmt: skip
     finite = {name: at if isfinite(at) else None for name, at in moved.items()}
     values = {"without": finite, "all": every, "ends": ends, "most": most}
-    return Verdict(by_answers([answer]), text, values)
+    return Verdict(by_answers(undecided_in_smoke([answer], evidence.facts)), text, values)
 
 
 def _length(at: float) -> str:
@@ -281,9 +285,9 @@ def overview(evidence: Any, convergence: dict, speed: dict) -> pd.DataFrame:
 
 
 def crossing_table(times: pd.DataFrame) -> pd.DataFrame:
-    """By suspect: what their regression says of our steps with it on, medians over rounds, and of
-    theirs without it. Intervals are those of the fits through four lengths."""
-    found, costs = factors(times), times.groupby(["contender", "N"]).time_ms.median()
+    """By suspect: what their regression says of our steps with it on, and of theirs without it.
+    Intervals are those of the fits through four lengths."""
+    found, costs = factors(times), location(times).value
     rows = [("none", "linear open", "softmax open", earlier_crossover())]
     for name in (*SPEED, ALL):
         rival = "softmax forwards" if name in ("forwards", ALL) else "softmax open"

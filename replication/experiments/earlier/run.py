@@ -1,4 +1,4 @@
-"""What is run: one unit a trained model, one a length for the times of training steps (``speed``).
+"""What is run: one unit a trained model, one a run of the times of training steps (``speed``).
 
 A unit's rows have an evaluation each: on held-out words with the right tokens given (teacher
 forcing), and at the end also of copies that the model writes by itself, token after token.
@@ -21,6 +21,8 @@ from replication.experiments.copy_task.task import CopyTask, EarlierCopy, copy
 from replication.experiments.earlier.forms import Disturbed
 from replication.experiments.earlier.numbers import LAST, WORDS, Run, Study, check
 from replication.experiments.earlier.speed import TIMES, speed_units
+from replication.experiments.timing import made_runs
+from replication.measure.rounds import TooBusyError
 from replication.model import Sizes
 from replication.store import Kept, Result, Unit
 
@@ -94,14 +96,16 @@ def _all(study: Study) -> list[Unit]:
 def ensure(
     study: Study, folder: Path | None = None, rows: str = "auto", workers: int = 2
 ) -> tuple[list[Kept], list[str]]:
-    """The rows of all units, and the names of those that ``saved`` does not find. Steps are timed
-    after all training."""
+    """The rows of all units, and the names of those that ``saved`` does not find or that a busy
+    machine did not let be timed. Steps are timed after all training."""
     if rows == "saved":
         return training.saved(_all(study), folder)
     how = {"folder": folder, "rows": rows, "threads": study.threads}
     kept = training.ensure(units_of(study), **how, workers=workers, what="suspects")
-    speeds = speed_units(study.profile, study.device)
-    return kept + training.ensure(speeds, **how, workers=1, what="steps, timing"), []
+    try:
+        return kept + made_runs(speed_units(study.profile, study.device), folder, rows), []
+    except TooBusyError as error:  # what was trained is none the worse for it
+        return kept, [f"times of steps: {error}"]
 
 
 # Evidence -------------------------------------------------------------------------------------
@@ -115,7 +119,7 @@ class Evidence(NamedTuple):
     free_words, parameters, seconds."""
     evaluations: pd.DataFrame
     times: pd.DataFrame
-    """A row a timed step: contender, N, round, time_ms."""
+    """A row a repeat: contender, N, run, round, time_ms, disturbed."""
     facts: Mapping[str, Any]
     """How the first unit came about."""
 
@@ -125,9 +129,19 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
     trained = [one for one in kept if "suspect" in one.unit.numbers]
     timed = [one for one in kept if "suspect" not in one.unit.numbers]
     runs = pd.DataFrame(map(_ending, trained), columns=[*WHICH, *ENDING])
-    times = training.frame(timed, TIMES)
+    times = _times(timed)
     facts = kept[0].facts if kept else {}
     return Evidence(runs, training.frame(trained, WHICH, WHICH), times, facts)
+
+
+def _times(timed: list[Kept]) -> pd.DataFrame:
+    """Those of all runs; none where a busy machine left too few for an estimate."""
+    # not above: its statistics take seconds to import, and no process that trains needs them
+    from replication.stats import location
+
+    rows = training.frame(timed, TIMES)
+    known = len(rows) and location(rows).value.notna().all()
+    return rows if known else rows.iloc[:0]
 
 
 ENDING = ["updates", "batch", "loss", "accuracy", "free_symbols", "free_words", "work", "seconds"]

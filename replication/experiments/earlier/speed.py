@@ -1,16 +1,14 @@
 """Training steps with the suspects of speed switched on, timed one beside the other.
 
-The clock is the processor's time of this process, which other programs on the machine hardly
-lengthen; on CUDA it is the wall's. Contenders take turns in a new random order every round.
+A unit is a run: all contenders and lengths in turn, by the clock and the rounds of all timings.
 """
 
-import random
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import torch
 
 from replication import measure
@@ -18,10 +16,11 @@ from replication.attention import mechanism
 from replication.experiments.copy_task.task import EarlierCopy
 from replication.experiments.earlier.forms import Disturbed, Promoting, their_attention
 from replication.experiments.earlier.numbers import ALL, BATCH_FACTOR, SPEED, TIMINGS, Timing
+from replication.experiments.timing import clock_of, runs_of
 from replication.model import Sizes
 from replication.store import Result, Unit
 
-TIMES = ["contender", "N", "round", "time_ms"]
+TIMES = ["contender", "N", "run", "round", "time_ms", "disturbed"]
 SOFTMAX = "softmax-textbook"
 """Their softmax writes the weights down, as a textbook does."""
 OPEN = ("mask",)
@@ -39,51 +38,39 @@ CONTENDERS = {
 
 
 def speed_units(profile: str, device: str) -> list[Unit]:
-    return [_unit(timing, device) for timing in TIMINGS[profile]]
-
-
-def _unit(timing: Timing, device: str) -> Unit:
+    timing = TIMINGS[profile]
     attends = (mechanism(name).attend for name in ("linear", SOFTMAX))
-    numbers = timing._asdict() | {"device": device}
-    code = (timed, their_attention, *attends)
-    name = f"steps-{timing.N}"
-    return Unit("earlier", name, timing.profile, numbers, code, partial(_made, timing, device))
+    numbers, code = timing._asdict() | {"device": device}, (timed, their_attention, *attends)
+    make = lambda i: partial(timed, timing, i, torch.device(device))  # noqa: E731
+    return runs_of("earlier", numbers, code, make, "steps")
 
 
-def _made(timing: Timing, device: str, scratch: Path) -> Result:
-    torch.set_num_threads(timing.threads)
-    rows = timed(timing, torch.device(device))
-    return Result(rows, {"machine": measure.machine(torch.device(device))})
+def timed(timing: Timing, run: int, device: torch.device, _: Path) -> Result:
+    """A row a repeat."""
+    with clock_of(device) as (timed_by, where):
+        calls = {(name, N): step for name in CONTENDERS
+                 for N, step in new_steps(name, timing, device).items()}  # fmt: skip
+        outcome = timed_by(calls, timing, run, timing.seconds)
+    facts = {"machine": measure.machine(device), "pinned": where}
+    return Result(outcome.rows, facts | {"outcomes": {"steps": outcome.sentence()}})
 
 
-def timed(timing: Timing, device: torch.device) -> pd.DataFrame:
-    """A row a step, after one that warms up."""
-    steps = {name: new_step(name, timing, device) for name in CONTENDERS}
-    for step in steps.values():
-        step()
-    order, rows = random.Random(timing.N), []
-    for i in range(timing.rounds):
-        for name in order.sample(list(steps), len(steps)):
-            seconds = measure.cpu_seconds(steps[name], device)
-            rows.append((name, timing.N, i, 1e3 * seconds))
-    return pd.DataFrame(rows, columns=TIMES)
-
-
-def new_step(name: str, timing: Timing, device: torch.device) -> Callable[[], None]:
-    """One update of a model: forward pass, loss, backward pass, Adam; and what is switched on."""
+def new_steps(name: str, timing: Timing, device: torch.device) -> dict[int, Callable[[], None]]:
+    """By N one update of a model, which all N share: forward pass, loss, backward pass, Adam; and
+    what is switched on."""
     attention, switches = CONTENDERS[name]
-    task = EarlierCopy(timing.N, timing.symbols)
+    tasks = {N: EarlierCopy(N, timing.symbols) for N in timing.lengths}
+    longest = max(tasks)
     sizes = Sizes(attention, timing.d_model, timing.n_heads, timing.n_layers, timing.d_ff,
-                  task.vocabulary, timing.N)  # fmt: skip
+                  tasks[longest].vocabulary, longest)  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = Disturbed(sizes, switches).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
     many = BATCH_FACTOR * timing.batch if "batch" in switches else timing.batch
-    batch = task.batch("train", 0, 1, many).to(device)
     promoting = Promoting if "double" in switches else nullcontext
 
-    def step() -> None:
+    def step(task: EarlierCopy, batch: Any) -> None:
         with promoting():
             optimiser.zero_grad()
             task.loss(model, batch)[0].backward()
@@ -92,4 +79,5 @@ def new_step(name: str, timing: Timing, device: torch.device) -> Callable[[], No
                 with torch.no_grad():
                     task.loss(model, batch)
 
-    return step
+    return {N: partial(step, task, task.batch("train", 0, 1, many).to(device))
+            for N, task in tasks.items()}  # fmt: skip

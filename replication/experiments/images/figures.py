@@ -182,6 +182,5 @@ def memory(timed: Mapping[str, Any]) -> Figure:
 
 def of_memory(timed: Any) -> pd.Series:
     """Bytes an image by contender: what it keeps, or, if it keeps nothing, its largest pass."""
-    rows = timed.measured.query("contender != 'authors'").groupby("contender", sort=False)
-    found = rows[["kept_bytes", "peak_bytes"]].max()
+    found = timed.sizes.drop(RIVAL, errors="ignore").groupby("contender", sort=False).max()
     return found.kept_bytes.where(found.kept_bytes > 0, found.peak_bytes)

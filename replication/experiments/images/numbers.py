@@ -206,12 +206,16 @@ class Speed(NamedTuple):
     contenders: tuple[str, ...]
     positions: int
     """Sampled, at the nodes of a quadrature; two are exact up to cubic growth."""
-    steps: int
-    """Bytes drawn at each of them, with a memory."""
-    rounds: int
     whole: tuple[str, ...]
-    """Contenders whose whole image is timed: in every round with a memory, else once to check."""
-    threads: int = 1
+    """Contenders with a memory whose image is timed whole, as often as a byte."""
+    checked: tuple[str, ...]
+    """Contenders of which one image is drawn whole, to see how far their sums are off."""
+    runs: int
+    """In processes of their own."""
+    repeats: int
+    """Undisturbed ones of a short call, in a run; a long call has the fewest."""
+    seconds: float
+    """What a run may take."""
 
     @property
     def name(self) -> str:
@@ -225,23 +229,27 @@ RIVAL = "authors"
 WITH_MEMORY = ("linear", "softmax-cache", RIVAL)
 _ALL = (*CONTENDERS, RIVAL)
 SPEEDS = {
-    "smoke": (Speed("mnist", "smoke", (1, 2), (1,), ("linear", "softmax-cache", "softmax"), 2, 2, 2,
-                    ()),),
+    "smoke": (Speed("mnist", "smoke", (1, 2), (1,), ("linear", "softmax-cache", "softmax"), 2, (),
+                    (), 1, 10, 30.0),),
     "quick": (
         Speed("mnist", "quick", (1, 32), (1,),
-              ("linear", "softmax-cache", "softmax", "lsh-1", RIVAL), 2, 6, 6,
-              ("linear", "softmax-cache")),
-        Speed("cifar10", "quick", (1, 16), (1,), ("linear", "softmax-cache", "softmax"), 2, 4, 6,
-              ()),
+              ("linear", "softmax-cache", "softmax", "lsh-1", RIVAL), 2, (),
+              ("linear", "softmax-cache"), 3, 4, 30.0),
+        Speed("cifar10", "quick", (1, 16), (1,), ("linear", "softmax-cache", "softmax"), 2, (), (),
+              3, 4, 60.0),
     ),
     "reference": (
-        Speed("mnist", "reference", (1, 16, 64), (1, 4), _ALL, 3, 8, 6,
-              ("linear", "softmax-cache", RIVAL, "softmax")),
-        Speed("cifar10", "reference", (1, 16), (1,), CONTENDERS, 2, 8, 6,
-              ("linear", "softmax-cache")),
+        Speed("mnist", "reference", (1, 16, 64), (1, 4), _ALL, 3,
+              ("linear", "softmax-cache", RIVAL), ("softmax",), 5, 8, 300.0),
+        Speed("cifar10", "reference", (1, 16), (1,), CONTENDERS, 2, ("linear", "softmax-cache"), (),
+              5, 8, 600.0),
     ),
     "paper": (
-        Speed("mnist", "paper", (1, 8, 64, 256, 1024), (1, 8, 32), _ALL, 12, 32, 9, CONTENDERS),
-        Speed("cifar10", "paper", (1, 8, 64, 256), (1, 4), _ALL, 12, 32, 9, CONTENDERS),
+        Speed("mnist", "paper", (1, 8, 64, 256, 1024), (1, 8, 32), _ALL, 12, WITH_MEMORY,
+              CONTENDERS, 6, 12, 3600.0),
+        Speed("cifar10", "paper", (1, 8, 64, 256), (1, 4), _ALL, 12, WITH_MEMORY, CONTENDERS, 6, 12,
+              7200.0),
     ),
 }  # fmt: skip
+"""Whole images take seconds, so quick has sums alone and checks them once. CIFAR-10 is not
+checked in reference: one image by full passes would take an hour."""

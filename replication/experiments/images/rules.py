@@ -15,7 +15,10 @@ from replication.experiments import training
 from replication.experiments.base import Verdict, above, below, by_answers, not_run, signed
 from replication.experiments.images import numbers
 from replication.experiments.images.numbers import ALPHA, FEWEST_SEEDS, SIDES, TITLES
-from replication.stats import equivalence, mean_interval, median_interval
+from replication.experiments.timing import undecided_in_smoke
+from replication.stats import equivalence, mean_interval
+from replication.stats.intervals import LEVEL
+from replication.stats.levels import TIME, levels, over_units
 
 # One row a run --------------------------------------------------------------------------------
 
@@ -55,32 +58,45 @@ def differences(runs: pd.DataFrame, opponent: str, relative: bool = False) -> np
 # Speed ----------------------------------------------------------------------------------------
 
 
-def images(timed: Any) -> pd.DataFrame:
-    """Seconds for a batch of images, by contender, batch and round: of a whole image where one was
-    timed, else of samples times their parts."""
-    found, which = _summed(timed), ["contender", "batch", "round"]
-    whole = timed.rows[(timed.rows.what == "whole") & timed.rows["round"].notna()]
-    found.update(whole.set_index(which).seconds)
-    return found.reset_index()
+def image_times(timed: Any, only: str | None = None) -> pd.DataFrame:
+    """Logarithms of the seconds that a batch of images takes: a row a run, a column (contender,
+    batch). Of a whole image where one was timed, else of samples times their parts; or ``only``
+    "whole" or "sample"."""
+    rows, found = timed.repeats, {}
+    parts = rows.drop_duplicates("place").set_index("place").part
+    cells = rows.assign(contender=rows.contender + "@" + rows.batch.astype(str), N=rows.place)
+    for cell, logs in levels(cells).T.groupby("contender", sort=False):
+        seconds = np.exp(logs.droplevel("contender").T) / 1e3
+        part = parts.reindex(seconds.columns)
+        whole, sampled = seconds.loc[:, part.isna()], seconds.loc[:, part.notna()]
+        summed = (sampled * part.dropna()).sum(axis=1, skipna=False)
+        name, batch = cell.split("@")
+        if only != "sample" and whole.shape[1] and whole.notna().all(axis=None):
+            summed = whole.iloc[:, 0]
+        elif only == "whole":
+            continue
+        found[name, int(batch)] = np.log(summed)
+    return pd.DataFrame(found)
 
 
-def _summed(timed: Any) -> pd.Series:
-    rows = timed.measured
-    weighted = rows.assign(seconds=rows.seconds * rows.part)
-    return weighted.groupby(["contender", "batch", "round"], sort=False).seconds.sum()
+def _over_runs(logs: pd.Series) -> tuple[float, float, float]:
+    """Mean and interval of what is given as logarithms; NaN where there are too few runs."""
+    value, low, high, _ = over_units(logs.to_numpy()[:, None], LEVEL, TIME)
+    return tuple(float(np.exp(x[0])) for x in (value, low, high))
 
 
 def speeds(timed: Any) -> pd.DataFrame:
-    """A row a contender and batch: seconds of an image or batch (median of rounds, interval),
-    images a second, bytes kept an image and at most in use an image."""
-    rows, sizes = [], timed.measured.groupby(["contender", "batch"])
-    for (name, batch), group in images(timed).groupby(["contender", "batch"], sort=False):
-        middle, low, high = median_interval(group.seconds.to_numpy())
-        of = sizes.get_group((name, batch)).iloc[0]
-        rows.append({"contender": name, "batch": batch, "seconds": middle, "low": low, "high": high,
-                     "images_per_second": batch / middle, "kept_bytes": of.kept_bytes,
-                     "peak_bytes": of.peak_bytes})  # fmt: skip
-    return pd.DataFrame(rows)
+    """A row a contender and batch: seconds of an image or batch with their interval, images a
+    second, bytes kept an image and at most in use an image."""
+    rows, times, sizes = [], image_times(timed), timed.sizes
+    for name, batch in (cell for cell in sizes.index if cell in times):
+        seconds, low, high = _over_runs(times[name, batch])
+        if not math.isnan(seconds):
+            rows.append({"contender": name, "batch": batch, "seconds": seconds, "low": low,
+                         "high": high, "images_per_second": batch / seconds,
+                         **sizes.loc[(name, batch)]})  # fmt: skip
+    return pd.DataFrame(rows, columns=["contender", "batch", "seconds", "low", "high",
+                                       "images_per_second", *sizes.columns])  # fmt: skip
 
 
 def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
@@ -110,27 +126,27 @@ def best(timed: Any, contender: str) -> int | None:
 
 
 def times_faster(timed: Any, opponent: str, batch: int | None = None) -> dict | None:
-    """How many times more images a second linear attention draws, within rounds: ratio, low, high,
-    at the ``batch`` given or each at its best; and those batches."""
-    totals, found, batches = images(timed), {}, []
-    for name in ("linear", opponent):
-        size = batch or best(timed, name)
-        batches.append(size)
-        mine = totals[(totals.contender == name) & (totals.batch == size)]
-        if mine.empty:
-            return None
-        found[name] = mine.set_index("round").seconds / size
-    ratio = (found[opponent] / found["linear"]).dropna()
-    middle, low, high = median_interval(ratio.to_numpy())
-    return {"ratio": middle, "low": low, "high": high, "rounds": len(ratio), "batches": batches}
+    """How many times more images a second linear attention draws, over runs: ratio, low, high, at
+    the ``batch`` given or each at its best; and those batches. None if it was not timed."""
+    logs, sizes = image_times(timed), {n: batch or best(timed, n) for n in ("linear", opponent)}
+    if not set(sizes.items()) <= set(logs):
+        return None
+    ours, theirs = (logs[cell] - math.log(cell[1]) for cell in sizes.items())
+    ratio, low, high = _over_runs(theirs - ours)
+    if math.isnan(ratio):
+        return None
+    return {"ratio": ratio, "low": low, "high": high, "batches": [*sizes.values()]}
 
 
 def check_sums(timed: Any) -> pd.DataFrame:
     """Whole images beside the sums over samples: contender, whole, summed, off (a share)."""
-    whole = timed.rows[timed.rows.what == "whole"].groupby("contender").seconds.median()
-    sums = _summed(timed).xs(1, level="batch").groupby("contender").median()
-    found = pd.DataFrame({"whole": whole, "summed": sums}).dropna()
-    return found.assign(off=found.summed / found.whole - 1).reset_index()
+    once = timed.rows[timed.rows.what == "checked"].set_index("contender").time_ms / 1e3
+    whole, summed = (np.exp(image_times(timed, what).mean()) for what in ("whole", "sample"))
+    every = {name: value for (name, _), value in whole.items()} | once.to_dict()
+    sums = {name: summed.get((name, 1)) for name in every}
+    found = pd.DataFrame({"whole": every, "summed": sums}, dtype=float).dropna()
+    found = found.assign(off=found.summed / found.whole - 1)
+    return found.rename_axis("contender").reset_index()
 
 
 # Rules: evidence and a claim's numbers in, a verdict out --------------------------------------
@@ -244,6 +260,7 @@ def draws_faster(evidence: Any, opponent: str, **factors: int | float) -> Verdic
         values[dataset] = found | {"alike": alike}
     if not values:
         return not_run("The speed of generation was not measured.")
+    answers = undecided_in_smoke(answers, next(iter(evidence.speeds.values())).facts)
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)
 
 
@@ -267,6 +284,7 @@ def beats_cache(evidence: Any, opponent: str) -> Verdict:
             values[f"{dataset}, {how}"] = found
     if not values:
         return not_run("The speed of generation was not measured.")
+    answers = undecided_in_smoke(answers, next(iter(evidence.speeds.values())).facts)
     return Verdict(by_answers(answers), f"At published sizes, {'; '.join(words)}.", values)
 
 
@@ -320,6 +338,4 @@ def _times(found: dict) -> str:
         return f"{x:,.0f}" if x >= 100 else f"{x:#.3g}".rstrip(".")
 
     middle, low, high = (short(found[name]) for name in ("ratio", "low", "high"))
-    if math.isnan(found["low"]):
-        return f"{middle} times as many images a second ({found['rounds']} rounds, no interval)"
     return f"{middle} times as many images a second ({low} to {high})"

@@ -1,5 +1,5 @@
 """What is run: one unit a trained model, one for the images that the first seed of a mechanism
-draws, one a data set for the speed of generation (``speed.py``).
+draws, one a run of the speed of generation on a data set (``speed.py``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,6 +25,8 @@ from replication.experiments.images.speed import Timed, speed_units
 from replication.experiments.images.studies import Run, Study, resolve, study_of
 from replication.experiments.images.task import ImageTask, PixelModel
 from replication.experiments.studies import run_of
+from replication.experiments.timing import made_runs
+from replication.measure.rounds import TooBusyError
 from replication.model import Sizes
 from replication.store import Kept, Result, Unit
 
@@ -133,8 +135,10 @@ def ensure(
                                     what=study.setting, threads=study.threads)  # fmt: skip
         except DataError as error:
             missing.append(f"{study.setting}: {error}")
-    timed = training.ensure(speeds, folder=folder, rows=rows, workers=1, what="timing")
-    return kept + timed, missing
+    try:
+        return kept + made_runs(list(speeds), folder, rows), missing
+    except TooBusyError as error:  # what was trained is none the worse for it
+        return kept, [*missing, f"times: {error}"]
 
 
 # What trained models draw ---------------------------------------------------------------------
@@ -220,8 +224,12 @@ def evidence(kept: Iterable[Kept]) -> Evidence:
             samples.setdefault(setting, []).append(one.rows)
     settings = {name: _trained(runs, pd.concat(samples[name]) if name in samples else None)
                 for name, runs in training.by_run(Run, kept).items()}  # fmt: skip
-    speeds = {one.unit.numbers["dataset"]: Timed(one.rows, one.facts)
-              for one in kept if one.unit.name.startswith("speed-")}  # fmt: skip
+    timed: dict[str, list[Kept]] = {}
+    for one in kept:
+        if one.unit.name.startswith("speed-"):
+            timed.setdefault(one.unit.numbers["dataset"], []).append(one)
+    speeds = {dataset: Timed(training.frame(runs, []), runs[0].facts)
+              for dataset, runs in timed.items()}  # fmt: skip
     return Evidence(settings, speeds)
 
 

@@ -1,15 +1,14 @@
 """How fast images are drawn at the published sizes; the weights need not be trained for that.
 
-One image by a contender with a memory is drawn whole, in every round. Else the time of a byte is
-measured at some places and summed with weights (Gauss-Legendre quadrature): exact for costs that
-grow as N or N^2, as those that look up, or compute again, all that came before. Both ways are
-compared. Times on a processor are CPU times of one thread. What a contender keeps an image is
-counted in bytes, exactly.
+One image by a contender with a memory is drawn whole. Else the time of a byte is measured at some
+places and summed with weights (Gauss-Legendre quadrature): exact for costs that grow as N or N^2,
+as those that look up, or compute again, all that came before. Both ways are compared. A unit is a
+run, by the clock and the rounds of all timings. What a contender keeps an image is counted in
+bytes, exactly.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +31,8 @@ from replication.experiments.images.numbers import (
     Speed,
 )
 from replication.experiments.images.task import PixelModel
+from replication.experiments.timing import clock_of, runs_of
+from replication.measure.rounds import Cell, Outcome
 from replication.model import Sizes
 from replication.store import Result, Unit
 
@@ -44,35 +45,41 @@ Byte = Callable[[int], object]
 """Draws the byte after so many others."""
 
 
+COLUMNS = ["contender", "batch", "what", "place", "part", "run", "round", "time_ms", "loops",
+           "wall_ms", "cpu_ms", "wait_ms", "voluntary", "involuntary", "faults", "slowed",
+           "disturbed", "kept_bytes", "peak_bytes", "why"]  # fmt: skip
+
+
 class Timed(NamedTuple):
-    """Rows of one data set: contender, batch, position, part, round, seconds, bytes."""
+    """Rows of one data set, of all runs: what is "sample", "whole", "checked", "bytes" or
+    "skipped"."""
 
     rows: pd.DataFrame
     facts: dict[str, Any]
 
     @property
-    def measured(self) -> pd.DataFrame:
-        return self.rows[self.rows.what == "sample"]
+    def repeats(self) -> pd.DataFrame:
+        return self.rows[self.rows.what.isin(["sample", "whole"])]
+
+    @property
+    def sizes(self) -> pd.DataFrame:
+        """kept_bytes and peak_bytes of an image, by contender and batch."""
+        rows = self.rows[self.rows.what == "bytes"]
+        return rows.set_index(["contender", "batch"])[["kept_bytes", "peak_bytes"]]
 
 
 def speed_units(profile: str, device: str = "auto") -> list[Unit]:
-    where = str(measure.pick_device(device))
-    return [_unit(speed, where) for speed in SPEEDS[profile]]
+    where = measure.pick_device(device)
+    return [unit for speed in SPEEDS[profile] for unit in _units(speed, where)]
 
 
-def _unit(speed: Speed, device: str) -> Unit:
+def _units(speed: Speed, device: torch.device) -> list[Unit]:
     cards = [mechanism(_made_of(name)[0]) for name in speed.contenders]
     steps = [step for card in cards if (m := card.memory) for step in (m.begin, m.step)]
-    own = [*(card.attend for card in cards), *steps]
-    numbers = speed._asdict() | {"device": device, **sizes_of(speed.dataset)}
-    make = partial(_made, speed, device)
-    return Unit("images", speed.name, speed.profile, numbers, (timed, *dict.fromkeys(own)), make)
-
-
-def _made(speed: Speed, device: str, scratch: Path) -> Result:
-    torch.set_num_threads(speed.threads)
-    rows = pd.DataFrame(timed(speed, torch.device(device)))
-    return Result(rows, {"machine": measure.machine(torch.device(device))})
+    code = (timed, *dict.fromkeys([*(card.attend for card in cards), *steps]))
+    numbers = speed._asdict() | {"device": str(device), **sizes_of(speed.dataset)}
+    make = lambda i: partial(timed, speed, i, device)  # noqa: E731
+    return runs_of("images", numbers, code, make, speed.name)
 
 
 # What is timed ---------------------------------------------------------------------------------
@@ -148,65 +155,69 @@ def _authors_byte(model: nn.Module, tokens: Tensor, random: Tensor) -> Byte:
 # Timing ------------------------------------------------------------------------------------------
 
 
-def timed(speed: Speed, device: torch.device) -> list[dict]:
-    """A row a repeat. All contenders and batches take turns, round by round."""
+def timed(speed: Speed, run: int, device: torch.device, _: Path) -> Result:
+    """A row a repeat of a cell: a contender and batch at one place, or at its end a whole image."""
     names = [name for name in speed.contenders if name != RIVAL or _rival_is_here()]
     models = {name: new_model(name, speed.dataset).to(device) for name in names}
-    with torch.inference_mode():
+    with torch.inference_mode(), clock_of(device) as (timed_by, where):
         drawing, rows = _prepared(speed, models, device)
-        for i in range(speed.rounds):
-            for one in drawing:
-                rows += _round(speed, i, *one)
-        again = [name for name in speed.whole if name in models and name not in WITH_MEMORY]
-        rows += [_whole(name, models[name], device) for name in again]
-    return rows
+        outcome = timed_by(_calls(speed, drawing), speed, run, speed.seconds)
+        if run == 0:
+            rows += [_checked(name, models[name], device) for name in speed.checked
+                     if name in models]  # fmt: skip
+            rows += [_row(one.contender, one.batch, "bytes", **one.bytes(device))
+                     for one in drawing]  # fmt: skip
+    facts = {"machine": measure.machine(device), "pinned": where}
+    return Result(_frame(outcome, rows, speed), facts | {"outcomes": {"bytes": outcome.sentence()}})
 
 
 def _rival_is_here() -> bool:
     return mechanism("authors").unavailable("float32") is None
 
 
-Drawing = tuple[str, int, nn.Module, Byte, dict[str, int]]
-"""A contender, its batch, its model, how it draws a byte, and its bytes an image."""
+class Drawing(NamedTuple):
+    """How a contender draws a byte of a batch, and the bytes that it keeps an image."""
+
+    contender: str
+    batch: int
+    byte: Byte
+    kept: int
+    length: int
+
+    def bytes(self, device: torch.device) -> dict[str, int]:
+        peak = measure.peak_bytes(partial(self.byte, self.length - 1), device) // self.batch
+        return {"kept_bytes": self.kept, "peak_bytes": peak}
 
 
 def _prepared(
-    speed: Speed, models: Mapping, device: torch.device
+    speed: Speed, models: Mapping[str, nn.Module], device: torch.device
 ) -> tuple[list[Drawing], list[dict]]:
     """What is to be timed, and rows of what does not fit."""
     drawing, skipped = [], []
-    for batch, (name, model) in product(
-        sorted({*speed.batches, *speed.full_batches}), models.items()
-    ):
-        if batch not in (speed.batches if name in WITH_MEMORY else speed.full_batches):
-            continue
-        if why := does_not_fit(name, model, batch, device):
-            skipped.append(_row(name, batch, "skipped", why=why))
-            continue
-        byte, kept = _byte(name, model, batch)
-        peak = measure.peak_bytes(partial(byte, model.sizes.length - 1), device) // batch
-        drawing.append((name, batch, model, byte, {"kept_bytes": kept, "peak_bytes": peak}))
+    for name, model in models.items():
+        for batch in speed.batches if name in WITH_MEMORY else speed.full_batches:
+            if why := does_not_fit(name, model, batch, device):
+                skipped.append(_row(name, batch, "skipped", why=why))
+            else:
+                byte, kept = _byte(name, model, batch)
+                drawing.append(Drawing(name, batch, byte, kept, model.sizes.length))
     return drawing, skipped
 
 
-def _round(
-    speed: Speed, i: int, name: str, batch: int, model: nn.Module, byte: Byte, size: dict[str, int]
-) -> list[dict]:
-    device, length = next(model.parameters()).device, model.sizes.length
-    count, rows = speed.steps if name in WITH_MEMORY else 1, []
-    for place, part in places(length, speed.positions):
-        one = partial(_bytes, byte, min(place, length - count), count)
-        time = measure.cpu_seconds(one, device) / count
-        more = {"position": place, "part": part, "round": i, "seconds": time}
-        rows.append(_row(name, batch, "sample", **more, **size))
-    if batch == 1 and name in speed.whole and name in WITH_MEMORY:
-        rows.append(_whole(name, model, device, byte, i))
-    return rows
+def _calls(speed: Speed, drawing: list[Drawing]) -> dict[Cell, Callable[[], object]]:
+    calls = {}
+    for one in drawing:
+        cell = f"{one.contender}@{one.batch}"
+        for place, _ in places(one.length, speed.positions):
+            calls[cell, place] = partial(one.byte, place)
+        if one.batch == 1 and one.contender in speed.whole:
+            calls[cell, one.length] = partial(_whole, one.byte, one.length)
+    return calls
 
 
-def _bytes(byte: Byte, place: int, count: int) -> None:
-    for i in range(count):
-        byte(place + i)
+def _whole(byte: Byte, length: int) -> None:
+    for place in range(length):
+        byte(place)
 
 
 def places(length: int, count: int) -> Iterator[tuple[int, float]]:
@@ -216,22 +227,28 @@ def places(length: int, count: int) -> Iterator[tuple[int, float]]:
         yield int((node + 1) / 2 * length), weight / 2 * length
 
 
-def _whole(
-    name: str, model: nn.Module, device: torch.device, byte: Byte | None = None,
-    round: int | None = None,
-) -> dict:  # fmt: skip
-    """A whole image: every byte of the memory that is there, or by full passes, once."""
-    one = partial(generate, model, torch.zeros(1, 1, dtype=torch.int64), form="full")
-    if byte:
-        one = partial(_bytes, byte, 0, model.sizes.length)
-    return _row(name, 1, "whole", round=round, seconds=measure.cpu_seconds(one, device))
+def _checked(name: str, model: nn.Module, device: torch.device) -> dict:
+    """One whole image, as a user would draw it."""
+    form = "memory" if name in WITH_MEMORY else "full"
+    one = partial(generate, model, torch.zeros(1, 1, dtype=torch.int64), form=form)
+    return _row(name, 1, "checked", time_ms=1e3 * measure.cpu_seconds(one, device))
 
 
-def _row(name: str, batch: int, what: str, **more: Any) -> dict:
-    empty = dict.fromkeys(
-        ("position", "part", "round", "seconds", "kept_bytes", "peak_bytes", "why")
-    )
-    return {"contender": name, "batch": batch, "what": what} | empty | more
+def _row(contender: str, batch: int, what: str, **more: Any) -> dict:
+    return {"contender": contender, "batch": batch, "what": what} | more
+
+
+def _frame(outcome: Outcome, others: list[dict], speed: Speed) -> pd.DataFrame:
+    """``place`` is that of the byte; of a whole image the number of its bytes."""
+    parts = dict(places(sizes_of(speed.dataset)["bytes"] - 1, speed.positions))
+    rows = outcome.rows.rename(columns={"N": "place"})
+    rows[["contender", "batch"]] = [cell.split("@") for cell in rows.contender]
+    rows = rows.assign(part=rows.place.map(parts), batch=rows.batch.astype(int))
+    rows["what"] = np.where(rows.part.isna(), "whole", "sample")
+    late = [_row(*cell.split("@"), "skipped", place=place, why=why)
+            for (cell, place), why in outcome.skipped.items()]  # fmt: skip
+    found = pd.concat([rows, pd.DataFrame(others + late)], ignore_index=True)
+    return found.reindex(columns=COLUMNS)
 
 
 def does_not_fit(name: str, model: nn.Module, batch: int, device: torch.device) -> str | None:
