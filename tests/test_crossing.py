@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from crossover_cases import LINEAR, SOFTMAX, TRUE, N, machine_noise, measured, rows_of, simulated
 
-from replication.stats import brief, measured_crossover, median_interval, ratios
+from replication.stats import brief, measured_crossover, ratios
 
 
 @pytest.mark.parametrize("lengths", [N, [100, 1000], [64, 128, 700], [7, 50, 299, 301, 9000]])
@@ -107,19 +107,6 @@ def test_a_lower_level_narrows_the_interval_and_the_sentence_names_it():
 @pytest.mark.parametrize("nothing", [None, math.nan])
 def test_what_is_no_estimate_is_a_dash(nothing):
     assert brief(nothing) == "–"
-
-
-def test_the_interval_of_the_median_is_of_order_statistics():
-    assert median_interval(np.arange(6.0)) == (2.5, 0, 5)
-    assert median_interval(np.arange(9.0)) == (4, 1, 7)  # 96 %, by the binomial table
-    assert median_interval(np.arange(25.0)) == (12, 7, 17)
-    assert np.isnan(median_interval(np.arange(5.0))[1])
-
-
-def test_the_interval_of_the_median_covers_it():
-    draws = np.random.default_rng(0).exponential(size=(2000, 15))
-    covered = [low <= np.log(2) <= high for _, low, high in map(median_interval, draws)]
-    assert 0.94 < np.mean(covered) < 0.99
 
 
 @pytest.mark.parametrize("seed", range(8))

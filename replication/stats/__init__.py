@@ -11,7 +11,6 @@ from replication.stats.intervals import (
     coverage,
     equivalence,
     mean_interval,
-    median_interval,
 )
 from replication.stats.levels import (
     NOUNS,

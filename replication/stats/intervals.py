@@ -1,24 +1,13 @@
-"""Intervals over seeds and over rounds that are paired, and what two groups of values share."""
+"""Intervals over seeds, and what two groups of values share."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import quantile_test
 from statsmodels.stats.weightstats import DescrStatsW
 
 LEVEL = 0.95
-
-
-def median_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """The median, and the values that it lies between at 95 % whatever the noise.
-
-    NaN where there are too few. How many values lie below the median is binomial. A bootstrap of
-    few covers less: 87 to 93 % with 5 to 10 values.
-    """
-    low, high = quantile_test(values, p=0.5).confidence_interval(LEVEL)
-    return float(np.median(values)), float(low), float(high)
 
 
 class Equivalence(NamedTuple):
