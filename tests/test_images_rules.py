@@ -36,11 +36,11 @@ def test_a_whole_image_counts_before_the_sum_over_its_samples():
 
 def test_the_paper_s_seconds_of_one_image_stand_beside_ours():
     both = {"mnist": fast(400), "cifar10": timed({("softmax-fused", 1): 2.0})}
-    found = rules.beside_paper(both).set_index(["Images", "Contender"])
+    found = figures.beside_paper(both).set_index(["Images", "Contender"])
     theirs = found[["Paper, s", "Paper, s, GPU", "Paper, images/s"]]
-    assert theirs.loc[("MNIST", "linear")].tolist() == [5.5, 7.3, 142.8]
-    assert theirs.loc[("MNIST", "softmax-cache")].tolist() == [7.4, 10.4, 7.56]
-    assert theirs.loc[("CIFAR-10", "softmax-fused")].tolist() == ["–"] * 3
+    assert theirs.loc[("MNIST", figures.label("linear"))].tolist() == [5.5, 7.3, 142.8]
+    assert theirs.loc[("MNIST", figures.label("softmax-cache"))].tolist() == [7.4, 10.4, 7.56]
+    assert theirs.loc[("CIFAR-10", figures.label("softmax-fused"))].tolist() == ["–"] * 3
 
 
 def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
@@ -50,6 +50,22 @@ def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
     heads, size = of["n_heads"], of["d_model"] // of["n_heads"]
     assert state == 4 * of["n_layers"] * heads * (size * size + size)
     assert cache == 4 * of["n_layers"] * 2 * 783 * of["d_model"]
+
+
+def test_a_run_times_samples_and_whole_images_and_the_first_counts_and_checks():
+    one = numbers.Speed("mnist", "smoke", (1, 2), (), ("linear",), 2, ("linear",), ("linear",), 2,
+                        2, 20.0)  # fmt: skip
+    first, second = (speed.timed(one, i, torch.device("cpu"), None).rows for i in range(2))
+    for rows in (first, second):
+        samples = rows[rows.what == "sample"]
+        assert samples.groupby(["batch", "place"]).size().tolist() == [2] * 4
+        assert samples.drop_duplicates(["batch", "place"]).groupby("batch").part.sum().tolist() == (
+            pytest.approx([783, 783])
+        )
+        assert rows[rows.what == "whole"].place.tolist() == [783] * 2
+    assert first.what.value_counts()[["bytes", "checked"]].tolist() == [2, 1]
+    assert set(second.what) == {"sample", "whole"}
+    assert speed.Timed(first, {}).sizes.kept_bytes.gt(0).all()
 
 
 def test_a_batch_that_does_not_fit_is_left_out_with_a_reason():

@@ -102,11 +102,12 @@ def test_other_rates_are_tried_by_all_mechanisms_alike_and_stand_beside_the_usua
         "copy task, paper setting (3 runs)", "copy task, other rates (3 runs)"]  # fmt: skip
 
 
-def test_the_reference_run_tries_twice_the_rate():
+def test_the_reference_run_tries_half_the_rate_and_twice_and_four_times():
     (usual,) = {run.lr for run in resolve("paper", "reference", lengths=64).runs()}
-    assert [{run.lr for run in study.runs()} for study in rated("reference")] == [{2 * usual}]
+    rates = [{run.lr for run in study.runs()} for study in rated("reference")]
+    assert rates == [{factor * usual} for factor in (0.5, 2, 4)]
     for study in rated("reference"):
-        assert (study.lengths, study.seeds, study.attentions) == ((64,), (0,), ORDER)
+        assert (study.lengths, study.seeds, study.attentions) == ((64,), (0, 1, 2), ORDER)
     assert rated("quick") == []
 
 

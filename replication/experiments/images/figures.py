@@ -163,6 +163,25 @@ def _draw_published(axes: Axes, row: int, theirs: Published) -> None:
               label="paper, GPU, best batch" if first else None)  # fmt: skip
 
 
+def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
+    """A table: one row a data set and contender, ours beside the paper's, if any."""
+    rows = []
+    for dataset, found in timed.items():
+        table = speeds(found)
+        for name in (*CONTENDERS, RIVAL):
+            if (mine := table[table.contender == name]).empty:
+                continue
+            _, their_speed, on_cpu, on_gpu = PAPER[dataset].get(name, ("–",) * 4)
+            most, one = mine.loc[mine.images_per_second.idxmax()], mine[mine.batch == 1]
+            size = f"{most.kept_bytes / 1e6:.2f} MB" if most.kept_bytes else "–"
+            rows.append({"Images": TITLES[dataset], "Contender": label(name),
+                         "s an image": one.seconds.iloc[0] if len(one) else "–",
+                         "images/s": f"{most.images_per_second:.3g} ({most.batch:.0f})",
+                         "Kept": size, "Paper, s": on_cpu,
+                         "Paper, s, GPU": on_gpu, "Paper, images/s": their_speed})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def memory(timed: Mapping[str, Any]) -> Figure:
     """Bytes that are kept for a batch: a state that does not grow, a cache of the whole image."""
     figure, [panels] = grid(2.7, 1, len(timed), sharey=True)

@@ -99,25 +99,6 @@ def speeds(timed: Any) -> pd.DataFrame:
                                        "images_per_second", *sizes.columns])  # fmt: skip
 
 
-def beside_paper(timed: Mapping[str, Any]) -> pd.DataFrame:
-    """A table for readers: one row a data set and contender, ours beside the paper's, if any."""
-    rows = []
-    for dataset, found in timed.items():
-        table = speeds(found)
-        for name in (*numbers.CONTENDERS, numbers.RIVAL):
-            if (mine := table[table.contender == name]).empty:
-                continue
-            _, their_speed, on_cpu, on_gpu = numbers.PAPER[dataset].get(name, ("–",) * 4)
-            most, one = mine.loc[mine.images_per_second.idxmax()], mine[mine.batch == 1]
-            size = f"{most.kept_bytes / 1e6:.2f} MB" if most.kept_bytes else "–"
-            rows.append({"Images": TITLES[dataset], "Contender": name,
-                         "s an image": one.seconds.iloc[0] if len(one) else "–",
-                         "images/s": f"{most.images_per_second:.3g} ({most.batch:.0f})",
-                         "Kept": size, "Paper, s": on_cpu,
-                         "Paper, s, GPU": on_gpu, "Paper, images/s": their_speed})  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def best(timed: Any, contender: str) -> int | None:
     """The batch at which a contender draws most images a second; None if it was not timed."""
     found = speeds(timed)
