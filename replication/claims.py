@@ -114,7 +114,7 @@ def _lines(rule: str) -> list[str]:
 
 def origin(profile: str, made: Iterable[Mapping[str, Any]]) -> str:
     """Of which profile, source and machine the outputs of a notebook are, by provenances."""
-    if not (made := sorted(made, key=lambda one: one["started"])):
+    if not (made := sorted(made, key=lambda one: one.get("started", ""))):  # the first had none
         return f"Of profile {profile} there are no rows here."
     commits = [f"`{commit}`" for commit in dict.fromkeys(one["commit"] for one in made)]
     many = f"{len(commits)} commits, the last of them " if len(commits) > 1 else "commit "
