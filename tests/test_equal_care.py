@@ -15,6 +15,7 @@ from replication.experiments.equal_care import rules, run
 from replication.experiments.equal_care.numbers import resolve
 from replication.experiments.scaling.run import Evidence
 from replication.report import build
+from replication.report.prose import render
 
 LENGTHS = np.array([64, 128, 256, 512, 1024, 2048])
 
@@ -54,8 +55,10 @@ def test_the_lead_of_sequences_in_one_block_is_not_called_the_methods():
     until = found.values["whole_until"]
     assert until == rules.whole_until(8, 64) > rules.whole_until(8, 16)
     assert f"Up to N = {until} our kernel compares all pairs" in found.evidence
-    assert f"Up to N = {until} our kernel" in "".join(build._whole(found.values))
-    assert build._whole({}) == []
+    values = {"crossovers": {}, "table": "", "ids": []}
+    for known, said in ((found.values, True), ({}, False)):
+        told = render(build.ANSWER.read_text(), values | {"claims": {"X3": {"values": known}}})
+        assert (f"Up to N = {until} our kernel" in told) is said
 
 
 @pytest.mark.parametrize("how", [{"profile": "smoke"}, {"device": "NVIDIA A100"}])

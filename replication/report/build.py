@@ -38,22 +38,8 @@ README = ROOT / "README.md"
 BEGIN, END = "<!-- verdicts: written by replication render -->", "<!-- end of verdicts -->"
 MARKS = {"supported": "✔ supported", "partly supported": "◐ partly supported",
          "not supported": "✘ not supported", claims.NOT_RUN: "not run"}  # fmt: skip
-LEGEND = (
-    "✔ everything that the rule asks for holds · ◐ part of it holds · ? the measurements do not "
-    "decide · ✘ the deciding questions are answered no"
-)
-KERNELS = {"linear": "with our compiled kernel", "authors": "with the authors' kernel of 2020"}
-TERMS = (
-    "*LSH attention* (Reformer) compares only positions that locality-sensitive hashing puts into "
-    "one bucket, in one round of hashing or several; *fused* softmax never stores the N × N "
-    "weights; a *cache* holds the keys and values of all earlier tokens, in place of the state of "
-    "an RNN."
-)
-RIVALS = {
-    "softmax": "PyTorch's fused softmax",
-    "softmax-textbook": "softmax as a textbook writes it",
-    "softmax-tiled": "softmax by the tiles and the compiler of our kernel",
-}
+ANSWER = pandoc.TEMPLATE / "readme.md"
+"""What it says, with ``{{ … }}`` for what the run found."""
 
 
 def answer() -> str:
@@ -61,33 +47,9 @@ def answer() -> str:
     found = claims.load("reference")
     if found is None:
         raise StoreError("There are no verdicts of the reference run. Build its report first.")
-    since = [[_said(found["crossovers"].get(f"{kernel}-{rival}", "not measured"))
-              for kernel in KERNELS] for rival in RIVALS]  # fmt: skip
-    lines = [
-        "**From which length on?** On one thread of the reference machine (a processor, no GPU; "
-        "float32), training one causal layer of 8 heads of 64 features, linear attention is "
-        "faster", "",
-        f"| than | {' | '.join(KERNELS.values())} |", "|-|-|-|",
-        *(f"| {name} | {' | '.join(words)} |"
-          for name, words in zip(RIVALS.values(), since, strict=True)), "",
-        *_whole(found["claims"]["X3"]["values"]),
-        "`replication crossover` answers for your machine in a minute. Speed is one half of the "
-        "question; whether the model still learns is the other: see C1, X2 and *What a user "
-        "should do* in [the report](paper/report.pdf).", "",
-        TERMS, "", f"{LEGEND}:", "", verdicts(found["claims"], "reference run"), "",
-    ]  # fmt: skip
-    seen = [f"- **{claim.id}** {found['claims'][claim.id]['evidence']}"
-            for claim in claims.claims()]  # fmt: skip
-    summary = "<details><summary>What was seen, claim by claim</summary>"
-    return "\n".join([*lines, summary, "", *seen, "", "</details>"])
-
-
-def _whole(equal_care: dict) -> list[str]:
-    """What to know of short sequences, if equal care was examined."""
-    if "whole_until" not in equal_care:
-        return []
-    return [f"Up to N = {equal_care['whole_until']} our kernel compares all pairs of positions, as "
-            "softmax does: the lead there is the program's, not the method's.", ""]  # fmt: skip
+    own = {"ids": [claim.id for claim in claims.claims()]}
+    own |= {"table": verdicts(found["claims"], "reference run")}
+    return prose.render(ANSWER.read_text("utf-8"), found | own).strip()
 
 
 def verdicts(found: dict[str, dict], title: str) -> str:
@@ -105,10 +67,6 @@ def _outcome(verdict: dict) -> str:
     if theirs.get("ratios") and theirs["outcome"] != verdict["outcome"]:
         outcome += f"; by the authors' kernel {_mark(theirs['outcome'])}"
     return outcome
-
-
-def _said(crossover: str) -> str:
-    return crossover.replace("(open)", "(no difference shown)")
 
 
 def _mark(outcome: str) -> str:

@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from replication import claims, experiments, store
-from replication.claims import Claim
+from replication.claims import HISTORY, Claim
 from replication.experiments.base import Experiment, Verdict
 from replication.report.prose import duration, number
 
@@ -80,21 +79,9 @@ def rules(claims: Sequence[Claim]) -> pd.DataFrame:
         {"": f"**{one.id}**",
          "Claim, in our words": f"{one.claim} ({one.by}, {one.where}{found.get(one.id, '')})",
          "Measured, and rule": f"*{one.quantity[0].upper()}{one.quantity[1:]}.*\n"
-                               + _history_apart(one.rule)}
+                               + HISTORY.sub(r"\n(\1)", one.rule)}
         for one in claims
     )  # fmt: skip
-
-
-def _history_apart(rule: str) -> str:
-    """A line of its own for the brackets with which a rule may end."""
-    starts = [found.start() for found in re.finditer(r"(?<=\.) (?=\()", rule)]
-    return next((f"{rule[:at]}\n{rule[at + 1 :]}" for at in starts
-                 if _is_one_bracket(rule[at + 1 :])), rule)  # fmt: skip
-
-
-def _is_one_bracket(text: str) -> bool:
-    depth = list(accumulate((x == "(") - (x == ")") for x in text))
-    return depth.index(0) == len(text) - 1 if 0 in depth else False
 
 
 def costs(run: Run, flops_per_s: float) -> pd.DataFrame:
