@@ -55,7 +55,6 @@ def _raised_here(error: Exception) -> bool:
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands with all their options."""
     found = Parser("replication", description="Run and measure the replication on this machine.")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_notebook_commands(commands)

@@ -27,7 +27,6 @@ def mechanisms() -> dict[str, Mechanism]:
 
 
 def mechanism(name: str) -> Mechanism:
-    """The card of this name."""
     if name not in mechanisms():
         raise ValueError(f"There is no attention {name!r}. Choose one of: {', '.join(trained())}.")
     return mechanisms()[name]

@@ -62,6 +62,12 @@ def signed(value: float, digits: int) -> str:
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
+def listed(words: Iterable[str]) -> str:
+    """a, b and c."""
+    *most, last = map(str, words)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def not_run(why: str) -> Verdict:
     return Verdict(NOT_RUN, f"Not run here. {why}", {})
 

@@ -10,9 +10,11 @@ import copy
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from replication.experiments.base import listed
 
 TEMPLATE = re.compile(r"\{\{|\{%")
 VALUE = re.compile(r"\{\{.*?\}\}", re.S)
@@ -62,12 +64,6 @@ def duration(seconds: Real | None) -> str:
         if _there(seconds) >= 1.5 * size:
             return f"{number(seconds / size)} {unit}"
     return f"{number(seconds)} seconds"
-
-
-def listed(words: Iterable[str]) -> str:
-    """a, b and c."""
-    *most, last = map(str, words)
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def powers(text: str) -> str:

@@ -4,23 +4,8 @@ import math
 from collections.abc import Callable
 
 from replication.stats.crossing import Crossover, Labels, Measured, measured_crossover, rounded
-from replication.stats.intervals import (
-    LEVEL,
-    Equivalence,
-    bootstrap,
-    coverage,
-    equivalence,
-    mean_interval,
-)
-from replication.stats.levels import (
-    NOUNS,
-    Exponent,
-    TooFewError,
-    growth_exponent,
-    location,
-    ratios,
-    typical,
-)
+from replication.stats.intervals import LEVEL, bootstrap, coverage, equivalence, mean_interval
+from replication.stats.levels import NOUNS, Exponent, TooFewError, growth_exponent, location, ratios
 
 ABSENT = "–"
 

@@ -100,9 +100,8 @@ class Measured(Crossover):
         """What is said if the shortest length alone cannot tell the two apart; lengths double."""
         if self.status != "crosses" or self.low != 0 or self.high >= 2 * self.shortest:
             return ""
-        return (
-            f"at every length measured above N = {self.shortest}, where they cannot be told apart"
-        )
+        above = f"above N = {self.shortest}, where they cannot be told apart"
+        return f"at every length measured {above}"
 
     @property
     def everywhere(self) -> str:

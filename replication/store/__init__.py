@@ -157,9 +157,8 @@ def read_folder(folder: Path) -> list[Kept]:
     """All units that lie in a folder or below it, of whatever experiments, in order of name."""
     found = []
     for path in sorted(folder.rglob("*.csv")):
-        named = [
-            provenance(path).get(name) for name in ("experiment", "unit", "profile", "numbers")
-        ]
+        facts = provenance(path)
+        named = [facts.get(name) for name in ("experiment", "unit", "profile", "numbers")]
         if None in named:
             said = "has no provenance that can be read. Delete it, then call the same again."
             raise StoreError(f"{path} {said}")
@@ -254,9 +253,8 @@ def retire(units: Iterable[Unit], folder: Path | None = None) -> None:
     for unit in units:
         if exists(unit, folder):
             path = unit.path(folder)
-            write_whole(
-                path.with_suffix(".json"), to_json(provenance(path) | {"source": "retired"})
-            )
+            facts = provenance(path) | {"source": "retired"}
+            write_whole(path.with_suffix(".json"), to_json(facts))
         unit.scratch(folder).unlink(missing_ok=True)
 
 

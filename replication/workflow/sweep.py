@@ -100,7 +100,6 @@ def save(sweep: Sweep) -> None:
 
 
 def load(folder: Path) -> Sweep:
-    """The sweep that is in a folder."""
     found = json.loads((folder / "plan.json").read_text())
     notebook = Path(os.path.normpath(store.ROOT / found["notebook"]))
     return Sweep(**found | {"folder": folder, "notebook": notebook})

@@ -11,7 +11,6 @@ def check(
     *, profile: str = "quick", setting: str = "paper, earlier", own_sequence: str = "1",
     **given: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """The studies that the notebook's parameters ask for, if every one of these can be used."""
     from replication.experiments.copy_task import studies
 
     chosen = [studies.chosen(name.strip(), profile, given) for name in str(setting).split(",")]

@@ -3,8 +3,6 @@
 Sources: *paper*, Katharopoulos et al. 2020, Sec. 4.1.1; *authors' code*,
 idiap/linear-transformer-experiments (causal-copy) with pytorch-fast-transformers 0.4.0;
 *article* and *their code*, Do & Bergner 2022, jbergner1/DM2022-LinearTransformers (LinTrans.jl).
-``None`` means that a source does not say. A profile takes what was published, else what the
-code does, unless a ``Choice`` names another value and why.
 """
 
 import math

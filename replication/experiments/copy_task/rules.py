@@ -17,7 +17,8 @@ from replication.experiments import base, training
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, by_answers
 from replication.experiments.copy_task import cells, numbers
 from replication.experiments.copy_task.numbers import FACTOR, FEWEST_SEEDS, LEARNT, MARGIN
-from replication.stats import Equivalence, bootstrap, equivalence, mean_interval
+from replication.stats import bootstrap, equivalence, mean_interval
+from replication.stats.intervals import Equivalence
 
 RUN = ["length", "attention", "seed"]
 QUANTITIES = ("final_loss", "token_accuracy", "exact_match", "updates_to_99")

@@ -68,7 +68,6 @@ def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) 
 
 
 def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
-    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
     run = run_of(Run, unit.numbers)
     return training.trained_model(unit, run, new_model(run), folder)
 
@@ -111,8 +110,6 @@ EVALUATION = ["step", "eval_loss", "token_accuracy", "exact_match"]
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands."""
-
     def on(device: str) -> list[Unit]:
         studies = [resolve(name, profile, device=device) for name in ORIGINS]
         wide = wide_units(wider(profile, device=device))
@@ -211,8 +208,6 @@ class Trained(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the rules, figures and tables take."""
-
     settings: Mapping[str, Trained]
     wide: Trained | None = None
     """Setting paper at the published width, where the other runs have less."""
@@ -271,7 +266,6 @@ def _trained(kept: dict[Run, Kept], patterns: pd.DataFrame | None = None) -> Tra
 
 
 def summary(kept: Iterable[Kept]) -> pd.DataFrame:
-    """One row a run of any settings."""
     found = evidence(kept).settings
     return training.by_setting({setting: one.runs for setting, one in found.items()})
 

@@ -27,8 +27,6 @@ class Numbers(studies.Numbers):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Numbers):
-    """One model to train."""
-
     attention: str
     length: int
     seed: int
@@ -41,9 +39,8 @@ class Run(Numbers):
 def sources(setting: str, profile: str) -> studies.Sources:
     choices = studies.OURS | numbers.COMMON[setting] | numbers.CHOICES.get((setting, profile), {})
     titles = (*numbers.TITLES[setting], "this profile")
-    return studies.Sources(
-        numbers.ORIGINS[setting] | studies.OUR_OWN, choices, titles, numbers.NOTES[setting]
-    )
+    origins = numbers.ORIGINS[setting] | studies.OUR_OWN
+    return studies.Sources(origins, choices, titles, numbers.NOTES[setting])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,9 +160,8 @@ def rated(profile: str, **given: Any) -> list[Study]:
 
 def study_of(runs: Sequence[Run]) -> Study:
     """The study that these runs make up. Of numbers that hold at one length it has the others."""
-    kept = {
-        k + "s": tuple({getattr(run, k) for run in runs}) for k in ("attention", "length", "seed")
-    }
+    names = ("attention", "length", "seed")
+    kept = {f"{name}s": tuple({getattr(run, name) for run in runs}) for name in names}
     own = {length: set(here) - {"attentions"} for length, here in special(runs[0]).items()}
     common = [run for run in runs if not own.get(run.length)] or runs
     chosen = tuple(sorted({name for run in runs for name in _not_its_own(run)}))

@@ -97,9 +97,8 @@ def _is_cut(found: Measured, evidence: Evidence) -> bool:
     """Whether it might cross at lengths for which there was no time."""
     rows = evidence.rows
     missing = rows[rows["reason"].str.startswith("time:") & (rows["N"] > found.longest)]
-    return found.status == "beyond" and bool(
-        missing["contender"].isin([found.contender, found.opponent]).any()
-    )
+    either = missing["contender"].isin([found.contender, found.opponent])
+    return found.status == "beyond" and bool(either.any())
 
 
 def _is_unsure(found: Measured, evidence: Evidence) -> bool:

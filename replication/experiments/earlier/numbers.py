@@ -82,8 +82,6 @@ class Numbers(studies.Numbers):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Numbers):
-    """One model to train."""
-
     suspect: str
     attention: str
     length: int
@@ -215,7 +213,6 @@ GIVEN = ("lengths", "alone", "seeds", "suspects", "steps", "device")
 
 
 def check(*, profile: str = "quick", **given: Any) -> Study:
-    """The study that the notebook's parameters ask for, if every one of these can be used."""
     one_of("profile", profile, PROFILES)
     study = studies.overridden(STUDIES[profile], GIVEN, given)
     studies.check(study, ("lengths", "alone", "seeds", "suspects"), steps=1)

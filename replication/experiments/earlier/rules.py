@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from replication.experiments.base import Verdict, by_answers, not_run, signed, within
+from replication.experiments.base import Verdict, by_answers, listed, not_run, signed, within
 from replication.experiments.crossover.earlier import Fitted, earlier_crossover
 from replication.experiments.crossover.numbers import EARLIER_ENDS, EARLIER_STEPS, TABLE_1
 from replication.experiments.earlier.numbers import (
@@ -234,18 +234,13 @@ def _in_words(each: dict[str, dict], known: dict[str, Suspect]) -> str:
     groups = {}
     for name, one in each.items():
         groups.setdefault(one["verdict"], []).append(f"“{known[name].words}”")
-    said = [f"{_joined(groups[word])} {_verb(word, len(groups[word]))}"
+    said = [f"{listed(groups[word])} {_verb(word, len(groups[word]))}"
             for word in (*WORDS, MISLEADS, OPEN) if word in groups]  # fmt: skip
     return f"Alone, by the rule: {'; '.join(said)}." if said else "No suspect was tried alone."
 
 
 def _verb(verdict: str, suspects: int) -> str:
     return OF_ONE.get(verdict, verdict) if suspects == 1 else OF_SEVERAL[verdict]
-
-
-def _joined(words: list[str]) -> str:
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _way(share: float | None) -> str:

@@ -85,7 +85,6 @@ def _made(run: Run, scratch: Path) -> Result:
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands."""
     return training.of_this_machine(lambda device: _all(check(profile=profile, device=device)))
 
 

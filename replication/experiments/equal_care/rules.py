@@ -20,7 +20,6 @@ EQUAL, FUSED = OPPONENTS
 
 
 def undecided(evidence: Evidence) -> str:
-    """Why nothing is decided by these rows; empty if something is."""
     elsewhere = evidence.facts["machine"]["device"] != "cpu"
     return evidence.refused or "Our tiles are for processors." * elsewhere
 

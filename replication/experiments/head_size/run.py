@@ -43,7 +43,6 @@ def ensure(
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands."""
     return training.of_this_machine(lambda device: units_of(studies(profile, device=device)))
 
 

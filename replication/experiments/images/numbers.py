@@ -2,8 +2,7 @@
 
 Sources: *paper*, Katharopoulos et al. 2020, Sec. 4.2 and its supplement; *authors' code*,
 idiap/linear-transformer-experiments (image-generation) with pytorch-fast-transformers 0.4.0.
-``None`` means that a source does not say. A profile takes what was published, else what the code
-does, unless a ``Choice`` names another value and why. A *setting* is a data set at a size.
+A *setting* is a data set at a size.
 """
 
 from typing import NamedTuple

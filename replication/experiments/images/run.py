@@ -41,7 +41,6 @@ def check(
     *, profile: str = "quick", settings: str = "", temperature: float = 1.0, data: str = "",
     **given: Any,
 ) -> dict[str, Study]:  # fmt: skip
-    """The studies that the notebook's parameters ask for, if every one of these can be used."""
     positive("temperature", tidy("temperature", temperature, 1.0))
     a_folder("data", data)
     return resolve(profile, settings, **given)
@@ -77,7 +76,6 @@ def train_run(
 
 
 def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
-    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
     run = run_of(Run, unit.numbers)
     return training.trained_model(unit, run, new_model(run), folder)
 
@@ -104,8 +102,6 @@ def _made(run: Run, workers: int, data: str, scratch: Path) -> Result:
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands."""
-
     def on(device: str) -> list[Unit]:
         studies = resolve(profile, device=device).values()
         drawn = (unit for study in studies for unit in samples_units(study))
@@ -186,7 +182,6 @@ CHOSEN = (3, 5, 7, 8)
 
 
 def pictures(rows: pd.DataFrame, study: Study) -> UInt8[np.ndarray, "n side side colours"]:
-    """The images of these rows."""
     values = np.stack([np.frombuffer(bytes.fromhex(x), np.uint8) for x in rows.pixels])
     return values.reshape(len(values), study.side, study.side, -1)
 
@@ -215,7 +210,6 @@ class Evidence(NamedTuple):
 
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
-    """From the rows of those units that are there."""
     kept = list(kept)
     samples: dict[str, list[pd.DataFrame]] = {}
     for one in kept:
@@ -241,7 +235,6 @@ def _trained(kept: dict[Run, Kept], samples: pd.DataFrame | None) -> Trained:
 
 
 def summary(kept: Iterable[Kept]) -> pd.DataFrame:
-    """One row a run of any settings: how it ended."""
     from replication.experiments.images.rules import summarise
 
     found = evidence(kept).settings

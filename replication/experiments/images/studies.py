@@ -33,8 +33,6 @@ class Numbers(studies.Numbers):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Numbers):
-    """One model to train."""
-
     attention: str
     seed: int
 
@@ -89,7 +87,6 @@ def resolve(profile: str = "quick", settings: str = "", **overrides: Any) -> dic
 
 
 def study_of(runs: Sequence[Run]) -> Study:
-    """The study that these runs make up."""
     steps = {run.attention == "linear": run.steps for run in runs}
     others = steps.get(False, steps.get(True))
     pace = steps.get(True, others) / others if others else 1.0

@@ -31,7 +31,6 @@ class Evidence(NamedTuple):
 
 
 def evidence(kept: Iterable[Kept]) -> Evidence:
-    """From the rows of units, of whatever part of them is there."""
     kept, corpora = list(kept), {}
     trained = [one for one in kept if "seed" in one.unit.numbers]
     counted = [one for one in kept if "run" in one.unit.numbers]

@@ -1,7 +1,7 @@
 """Every number of the speech experiment once, with its source; profiles choose, and say why.
 
 Source: the *paper*, Katharopoulos et al. 2020, Sec. 4.3 and Appendix B. No code of this
-experiment was released, and its corpus is not free. ``None`` means that the paper does not say.
+experiment was released, and its corpus is not free.
 """
 
 from replication.experiments.base import Origin

@@ -12,6 +12,7 @@ from replication.experiments import training
 from replication.experiments.base import Verdict, above, by_answers, not_run, signed, within
 from replication.experiments.speech import numbers
 from replication.experiments.speech.evidence import Evidence
+from replication.stats.levels import typical
 
 WORDS = {"softmax": "softmax", "linear": "linear attention", "lsh": "LSH", "bilstm": "the Bi-LSTM",
          "softmax-textbook": "textbook softmax"}  # fmt: skip
@@ -36,9 +37,8 @@ def errors_in_order(evidence: Evidence, order: list[str]) -> Verdict:
     said += "".join(f"Of those that were trained, {one['seen']}, which the rule does not ask. "
                     for one in beside if "seen" in one)  # fmt: skip
     text = f"Phoneme error rates: {levels}. {said[0].upper()}{said[1:].rstrip()}"
-    return Verdict(
-        outcome, _fewest(rates, order) + text, {"pairs": found, "error_rates": rates.to_dict()}
-    )
+    values = {"pairs": found, "error_rates": rates.to_dict()}
+    return Verdict(outcome, _fewest(rates, order) + text, values)
 
 
 def _fewest(rates: pd.Series, order: list[str]) -> str:
@@ -113,7 +113,7 @@ def typical_times(times: pd.DataFrame, direction: str) -> pd.Series:
     all undisturbed repeats together."""
     rows = times[times.direction == direction]
     calm = rows[~rows.disturbed.astype(bool)].groupby(["contender", "N"]).time_ms
-    found = calm.agg(stats.typical).reindex(rows.groupby(["contender", "N"]).size().index)
+    found = calm.agg(typical).reindex(rows.groupby(["contender", "N"]).size().index)
     return found if rows.empty else stats.location(rows).value.reindex(found.index).fillna(found)
 
 

@@ -48,7 +48,6 @@ least that they keep of it. With fewer than 250 classes the most likely is alway
 def check(
     *, profile: str = "quick", speech_folder: str = "", utterance: int = 0, **given: Any
 ) -> dict[str, Study]:
-    """The studies that the notebook's parameters ask for, if every one of these can be used."""
     a_folder("speech_folder", speech_folder)
     studies = {name: resolve(name, profile, **given) for name in SETTINGS}
     for study in studies.values():
@@ -86,7 +85,6 @@ def train_run(run: Run, checkpoint: Path | None = None, progress: bool = False) 
 
 
 def trained_model(unit: Unit, folder: Path | None = None) -> nn.Module:
-    """The model that a finished unit has left in its checkpoint. Nothing is trained here."""
     run = run_of(unit)
     return training.trained_model(unit, run, _model_for(run, task_of(run)), folder)
 
@@ -201,9 +199,8 @@ def ensure(
     times = times_of(TIMINGS[every[0].profile])
     if rows == "saved":
         kept, missing = training.saved([*every, *errors_of(every, folder), *times], folder)
-        lacking = {
-            f"{run_of(u).model} ({run_of(u).setting})": 0 for u in every if u.name in missing
-        }
+        wanting = [run_of(unit) for unit in every if unit.name in missing]
+        lacking = dict.fromkeys(f"{run.model} ({run.setting})" for run in wanting)
         if kept:
             return kept, f"No rows are saved of {', '.join(lacking)}." if lacking else ""
     runs, why = possible(every, folder)

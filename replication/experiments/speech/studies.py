@@ -31,8 +31,6 @@ class Numbers(studies.Numbers):
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Numbers):
-    """One model to train."""
-
     model: str
     seed: int
     optimiser: str
@@ -64,9 +62,8 @@ def sources(setting: str, profile: str) -> studies.Sources:
     if setting != "czech":
         choices, cases = choices | numbers.GROWTH_CHOICES[profile], numbers.GROWTH[profile][setting]
         choices |= studies.because("how much is heard, and how long", cases=cases)
-    return studies.Sources(
-        numbers.ORIGINS | studies.OUR_OWN, choices, ("paper", "here"), numbers.NOTES
-    )
+    origins = numbers.ORIGINS | studies.OUR_OWN
+    return studies.Sources(origins, choices, ("paper", "here"), numbers.NOTES)
 
 
 @dataclass(frozen=True, kw_only=True)
