@@ -12,7 +12,6 @@ import pandas as pd
 
 from replication.experiments import training
 from replication.experiments.base import Verdict, above, below, by_answers, not_run, signed
-from replication.experiments.images import numbers
 from replication.experiments.images.numbers import ALPHA, FEWEST_SEEDS, SIDES, TITLES
 from replication.experiments.timing import undecided_in_smoke
 from replication.stats import equivalence, mean_interval
@@ -186,24 +185,6 @@ def is_reduced(study: Any) -> bool:
     published = {name: study.sources.origins[name].published for name in ("d_model", "n_layers")}
     published["side"] = SIDES[study.dataset]
     return any(getattr(study, name) < size for name, size in published.items())
-
-
-def sizes_in_words(evidence: Any) -> str:
-    """What was trained in place of the published models, a sentence a setting."""
-    said = []
-    for one in evidence.settings.values():
-        s, seen = one.study, summarise(one).seen
-        epochs = f"{seen.max() / numbers.TRAINING_IMAGES[s.dataset]:.2g}"
-        epochs += " epoch" + "s" * (epochs != "1")
-        tested = one.evaluations.images.max()
-        said.append(
-            f"At {s.side} x {s.side} ({TITLES[s.dataset]}): {s.n_layers} layers of width "
-            f"{s.d_model} with {s.n_heads} heads, {one.facts['parameters'] / 1e6:.2g} million "
-            f"parameters, {s.lr:g} as learning rate, at most {epochs} in batches of "
-            f"{s.batch_size}, {len(s.seeds)} seed{'s' * (len(s.seeds) > 1)}, bits of {tested:.0f} "
-            "test images."
-        )
-    return " ".join(said)
 
 
 def _below(values: np.ndarray) -> bool | None:
