@@ -137,8 +137,7 @@ def in_short(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def in_full(verdicts: Mapping[str, Verdict], profile: str) -> str:
-    """Of every claim what it says, the outcome, and the evidence, a line a
-    sentence or a part of one."""
+    """Of every claim what it says, the outcome, and the evidence, a line a sentence or part."""
     found = []
     for one in (one for one in claims() if one.id in verdicts):
         outcome, seen, _ = verdicts[one.id]

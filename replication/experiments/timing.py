@@ -29,8 +29,7 @@ def runs_of(
 
 @contextmanager
 def clock_of(device: torch.device) -> Iterator[tuple[Callable[..., Outcome], dict]]:
-    """What times cells on a device: one pinned thread by its CPU time, a GPU by the wall's; and
-    what was pinned."""
+    """What times cells: one pinned thread by its CPU time, a GPU by the wall's; what was pinned."""
     on_cpu = device.type == "cpu"
 
     def timed(

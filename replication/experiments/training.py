@@ -52,8 +52,7 @@ def ensure(
 
 
 def trained_model(unit: Unit, run: Any, model: nn.Module, folder: Path | None) -> nn.Module:
-    """The model with the weights that a finished unit has left in its checkpoint. Nothing is
-    trained here."""
+    """The model as a finished unit has left it in its checkpoint. Nothing is trained here."""
     path = unit.scratch(folder)
     if not path.exists():
         raise StoreError(

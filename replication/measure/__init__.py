@@ -99,8 +99,7 @@ def _context() -> BaseContext:
 
 
 def _begin(environment: dict[str, str], threads: int | None) -> None:
-    """In a new process: what is set by now, its threads, and a watch that ends it soon after the
-    one that it works for."""
+    """In a new process: settings, threads, and a watch that ends it after the one it works for."""
 
     def watch() -> None:
         wait([parent_process().sentinel])

@@ -105,8 +105,7 @@ def _target(link: str, folder: Path) -> str:
 
 
 def write_index(folder: Path, title: str, more: str = "") -> Path:
-    """A page that names and links the report and all others of the folder, before what ``more``
-    there is to show."""
+    """A page that links the report and all others of the folder, and shows ``more`` below."""
     path, lines = folder / "index.html", []
     for page in sorted(set(folder.glob("*.html")) - {path}, key=lambda p: (p.stem != "report", p)):
         number = re.match(r"\d*", page.stem)[0]

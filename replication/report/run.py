@@ -137,8 +137,7 @@ def _joint(sources: Iterable[str]) -> str:
 
 
 def deviations(found: Sequence[dict]) -> pd.DataFrame:
-    """What differs from the first source that says something; a reason stands once, before all
-    that it is given for."""
+    """What differs from the first source that says something; a reason stands once, on top."""
     groups: dict[str, list[dict]] = {}
     for name, *sources, here, reason in map(_to_readers, found):
         said = next((value for value in sources if value != "–"), here)

@@ -50,8 +50,7 @@ def notebook_hash(source: str) -> str:
 
 
 def commit() -> str:
-    """The commit that is checked out, with a + if files beside results differ from it; "unknown"
-    without git."""
+    """What is checked out, with a + if files beside results differ; "unknown" without git."""
     made = [f":!{folder}" for folder in ("results", "figures", "paper/report.pdf")]
     asked = ["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--", ".", *made]
     git = ["git", "-C", str(PACKAGE.parent)]
@@ -94,8 +93,7 @@ def _behind(name: Name) -> tuple[list[str], list[Name]]:
 
 @cache
 def _definitions(module: str) -> dict[str, ast.AST | Name]:
-    """What a module of the package binds at its top, also within if, try and with: syntax trees,
-    or what it imports by name."""
+    """What a module binds at its top, within if, try and with, too: syntax trees, or imports."""
     path, found = _file(module), {}
     waiting = _Bare().visit(ast.parse(path.read_text(encoding="utf-8"))).body if path else []
     while waiting:

@@ -22,8 +22,7 @@ FACTOR = 2.0
 """Nor may the loss of linear attention be this many times that of softmax: the paper draws losses
 on a logarithmic scale, on which the margin says nothing once softmax is far below it."""
 LAST = 0.1
-"""A run ends with the mean of the evaluations in this last part of its updates: one alone is an
-instant of what jitters."""
+"""A run ends with the mean of the evaluations in this last part of its updates, as one jitters."""
 ALPHA = 0.05
 """Of each one-sided test; two of them make the 90 % interval that must lie within a margin."""
 FEWEST_SEEDS = 3

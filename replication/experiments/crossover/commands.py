@@ -1,5 +1,4 @@
-"""``replication crossover`` and ``ask``: what they take, checked before anything is measured, and
-what they print."""
+"""``replication crossover`` and ``ask``: what they take, checked before all else, and print."""
 
 import json
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace

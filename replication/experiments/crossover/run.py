@@ -114,8 +114,7 @@ def cause(load: float | None = None, cores: int | None = None) -> str:
 def ask_now(
     scaling: Scaling, folder: Path, limit: Limit, answer: Callable[[Evidence], dict]
 ) -> dict:
-    """All runs anew, in the time that they have together, and the answer; the last good ones stay
-    until there is one."""
+    """All runs anew in their time, and the answer; the last good ones stay until there is one."""
     prepare(scaling)
     check_contenders(scaling)
     every = units_of(scaling)

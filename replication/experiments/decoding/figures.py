@@ -32,8 +32,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, quantity: str, unit: float, label: str
 
 
 def look(name: str) -> dict:
-    """Colour, dash, marker and label. Who computes all again looks like the textbook's
-    form, if its mechanism has one."""
+    """Colour, dash, marker, label. Who computes all again looks like the textbook form, if any."""
     card = attention.mechanism(name.removesuffix(AGAIN))
     how, own = KINDS[card.memory.kind], card.look
     if name.endswith(AGAIN):

@@ -61,9 +61,8 @@ def losses(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares(found: pd.DataFrame, margin: float, learnt: float) -> pd.DataFrame:
-    """Of each suspect alone, a row a curve: the part of the way from our loss to theirs that it
-    goes, where theirs ends so much higher; and what of its accuracy is gone without help, where
-    it has learnt."""
+    """Of each suspect alone, a row a curve: its part of the way from our loss to theirs, where that
+    ends so much higher; and what of its accuracy is gone without help, where it has learnt."""
     ours = found[found.suspect == NONE].set_index(["attention", "length"]).loss
     alone = found[found.suspect.isin(CONVERGENCE)].copy()
     base = [ours.get(key, np.nan) for key in zip(alone.attention, alone.length, strict=True)]

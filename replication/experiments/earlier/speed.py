@@ -56,8 +56,7 @@ def timed(timing: Timing, run: int, device: torch.device, _: Path) -> Result:
 
 
 def new_steps(name: str, timing: Timing, device: torch.device) -> dict[int, Callable[[], None]]:
-    """By N one update of a model, which all N share: forward pass, loss, backward pass, Adam; and
-    what is switched on."""
+    """By N one update of a model, which all N share: both passes, Adam, and what is switched on."""
     attention, switches = CONTENDERS[name]
     tasks = {N: EarlierCopy(N, timing.symbols) for N in timing.lengths}
     longest = max(tasks)

@@ -44,8 +44,7 @@ def as_saved(trained: Any) -> Figure:
 def finish(
     model: Any, task: ImageTask, label: int, share: float, temperature: float, seed: int = 0
 ) -> Iterator[np.ndarray]:
-    """The first test image of this label, its first ``share`` kept: pictures while the model draws
-    it, the whole image last."""
+    """This label's first test image, its ``share`` given: pictures meanwhile, the whole last."""
     which = int(np.flatnonzero(task.test_labels == label)[0])
     prompt = task.test[which : which + 1, : given(task, share)]
     left = task.test.shape[1] - prompt.shape[1]

@@ -51,8 +51,7 @@ COLUMNS = ["contender", "batch", "what", "place", "part", "run", "round", "time_
 
 
 class Timed(NamedTuple):
-    """Rows of one data set, of all runs: what is "sample", "whole", "checked", "bytes" or
-    "skipped"."""
+    """All rows of a data set: ``what`` is "sample", "whole", "checked", "bytes" or "skipped"."""
 
     rows: pd.DataFrame
     facts: dict[str, Any]

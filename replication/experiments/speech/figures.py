@@ -61,8 +61,7 @@ def player(samples: np.ndarray, rate: int, seconds: float = 3.0) -> Audio:
 
 
 def beside(said: Sequence[str], heard: Mapping[str, Sequence[str]]) -> str:
-    """Text of letters of one width: below every phoneme what each model heard, in brackets what it
-    inserted."""
+    """As text: below every phoneme what each model heard, in brackets what it inserted."""
     rows = {"said": said} | {look(name).label: _at_each(said, own) for name, own in heard.items()}
     wide = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
     margin = 1 + max(map(len, rows))
@@ -123,8 +122,7 @@ def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: Sequence
 
 
 def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
-    """How much more often linear attention misses a phoneme than softmax; frequent phonemes
-    first."""
+    """How much more often linear attention misses a phoneme than softmax, frequent ones first."""
     said = pairs[pairs.said.notna() & (pairs.said != "")]
     counts = said.groupby("said")["count"].sum().sort_values(ascending=False).iloc[:most]
     all_of, right = (
@@ -145,8 +143,7 @@ def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
 
 
 def curves(evaluations: pd.DataFrame) -> Figure:
-    """Errors on dev over updates, a panel a study, of most utterances: thin lines are seeds, thick
-    ones their medians."""
+    """Errors on dev over updates, a panel a study, of most utterances; thick lines are medians."""
     studies = dict(iter(evaluations.groupby("setting", sort=False)))
     figure, [panels] = grid(2.8, 1, len(studies), sharey=True)
     for axes, (setting, rows) in zip(panels, studies.items(), strict=True):

@@ -134,8 +134,7 @@ def ratios(times: pd.DataFrame, direction: str) -> pd.DataFrame:
 
 
 def fastest_from(found: pd.DataFrame, opponents: list[str]) -> int | None:
-    """The shortest measured length from which on every opponent takes longer, by the interval;
-    None if there is none."""
+    """The shortest measured length from which on every opponent takes longer, by the interval."""
     slower = found[found.contender.isin(opponents)].groupby("N").low.min()[::-1] > 1
     longer = slower.index[slower.cummin().astype(bool)]
     return int(longer[-1]) if len(longer) else None

@@ -178,8 +178,7 @@ def _is_czech(unit: Unit) -> bool:
 
 
 def units(profile: str) -> list[Unit]:
-    """Of a profile as it stands: what the report reads. Czech speech is not among them where all
-    else was run without it."""
+    """Czech speech is not among them where all else was run without it."""
 
     def on(device: str) -> list[Unit]:
         runs = runs_of(resolve(name, profile, device=device) for name in SETTINGS)
@@ -193,8 +192,7 @@ def units(profile: str) -> list[Unit]:
 def ensure(
     studies: Iterable[Study], folder: Path | None = None, rows: str = "auto", workers: int = 2
 ) -> tuple[list[Kept], str]:
-    """All that can be had here: trained side by side, then timed one by one; and what cannot. Of
-    saved rows, all that there are."""
+    """All that is saved or can be had here, trained side by side, then timed; and what cannot."""
     every = runs_of(studies)
     times = times_of(TIMINGS[every[0].profile])
     if rows == "saved":
