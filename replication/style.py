@@ -87,9 +87,6 @@ def legend(figure: Figure, panels: Iterable[Axes], columns: int = 4) -> None:
     figure.legend(shown.values(), shown, loc="outside lower center", ncols=columns)
 
 
-# Widgets --------------------------------------------------------------------------------------
-
-
 def in_lab() -> bool:
     """Whether somebody may be there to click: in the kernel of a notebook that JupyterLab shows."""
     return "JPY_SESSION_NAME" in os.environ

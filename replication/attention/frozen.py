@@ -98,8 +98,6 @@ def _check(layers: Sequence[LayerWeights]) -> None:
             )
 
 
-# A stack of a model's layers ----------------------------------------------------------------------
-
 PARTS = ("project", "mix", "norm", "widen", "narrow", "norm_ff")
 
 

@@ -17,8 +17,6 @@ from replication import measure, store, train
 from replication.experiments.studies import run_of
 from replication.store import Kept, Result, StoreError, Unit
 
-# Making ---------------------------------------------------------------------------------------
-
 
 def result(run: Any, outcome: train.Outcome, evaluated: Sequence[str], **facts: Any) -> Result:
     """What a trained run leaves, whatever it learnt."""
@@ -46,9 +44,6 @@ def ensure(
 
             kept += store.ensure_all(units, folder, rows, pool, made)
     return kept
-
-
-# Finding --------------------------------------------------------------------------------------
 
 
 def trained_model(unit: Unit, run: Any, model: nn.Module, folder: Path | None) -> nn.Module:
@@ -83,9 +78,6 @@ def of_this_machine(units: Callable[[str], list[Unit]]) -> list[Unit]:
     mine, cpu = units("auto"), units("cpu")
     there = any(map(store.exists, cpu)) and not any(map(store.exists, mine))
     return cpu if there else mine
-
-
-# Putting together -----------------------------------------------------------------------------
 
 
 def by_run(kind: type, kept: Iterable[Kept]) -> dict[str, dict[Any, Kept]]:

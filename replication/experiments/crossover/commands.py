@@ -62,9 +62,6 @@ def ask_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="at most; default: 20")
 
 
-# Questions ------------------------------------------------------------------------------------
-
-
 def several_lengths(options: Namespace) -> Scaling:
     """The question of ``crossover``, in several runs."""
     compared = None if options.compare is None else _named(options.compare, 2)
@@ -120,9 +117,6 @@ def _asked(options: Namespace, **numbers: Any) -> Scaling:
         raise ValueError(f"dtype={found.dtype!r}: a state adds up, which takes {EXACT[0]} or "
                          f"{EXACT[1]}. Choose one of them.")  # fmt: skip
     return replace(found, directions=(GENERATION,)) if generates else found
-
-
-# Answers --------------------------------------------------------------------------------------
 
 
 def crossover(options: Namespace) -> int:

@@ -59,9 +59,6 @@ PROFILES = {
 repeats, and seconds, are of one run; who computes everything again ends where that takes long."""
 
 
-# Rows ----------------------------------------------------------------------------------------
-
-
 def units(profile: str) -> list[Unit]:
     one_of("profile", profile, PROFILES)
     return units_of(PROFILES[profile])
@@ -127,9 +124,6 @@ def writer(name: str, N: int, device: torch.device) -> tuple[Callable[[], Tensor
 
     nbytes = attention.mechanism(own).memory.nbytes
     return write, sum(nbytes(memory, N) for memory, _ in memories)
-
-
-# The rule ------------------------------------------------------------------------------------
 
 
 def constant_cost(evidence: scaling.Evidence, time: float, range: int) -> Verdict:

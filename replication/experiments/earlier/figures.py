@@ -38,9 +38,6 @@ def _short(words: str) -> str:
     return f"{words[:cut]}\n{words[cut + 1 :]}"
 
 
-# Convergence ----------------------------------------------------------------------------------
-
-
 def suspects(runs: pd.DataFrame) -> Figure:
     """At the length at which most suspects were tried alone: the loss, and what is right with the
     right tokens given (full) and in copies written without help (hollow)."""
@@ -100,9 +97,6 @@ def _draw_curve(axes: Axes, rows: pd.DataFrame, attention: str, length: int) -> 
         hollow = {"mec": look.colour, "mfc": "white", "ms": 7, "mew": 1.4, "zorder": 4}
         axes.plot(rows.step.max(), batch * end, look.marker, clip_on=False,
                   label=f"{attention}, end of theirs", **hollow)  # fmt: skip
-
-
-# Speed ----------------------------------------------------------------------------------------
 
 
 def waterfall(times: pd.DataFrame) -> Figure:

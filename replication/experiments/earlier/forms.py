@@ -63,9 +63,6 @@ class TheirEmbedding(Embedding):
         return self.scale * self.tokens.weight[token] + self.table[position]
 
 
-# Attention ------------------------------------------------------------------------------------
-
-
 def their_attention(
     Q: Float[Tensor, "B H N D"],
     K: Float[Tensor, "B H L D"],

@@ -30,9 +30,6 @@ NAME = "earlier"
 WHICH = ["suspect", "attention", "length", "seed"]
 
 
-# Training -------------------------------------------------------------------------------------
-
-
 def task_of(run: Run) -> EarlierCopy:
     return EarlierCopy(run.length, run.symbols)
 
@@ -59,9 +56,6 @@ def free_running(model: nn.Module, task: CopyTask, count: int = WORDS) -> tuple[
     pairs = list(zip(copy(model, task, words, "full"), words, strict=True))
     right = sum(a == b for copied, word in pairs for a, b in zip(copied, word, strict=False))
     return right / sum(map(len, words)), sum(a == b for a, b in pairs) / count
-
-
-# Units ----------------------------------------------------------------------------------------
 
 
 def units_of(study: Study) -> list[Unit]:
@@ -105,9 +99,6 @@ def ensure(
         return kept + made_runs(speed_units(study.profile, study.device), folder, rows), []
     except TooBusyError as error:  # what was trained is none the worse for it
         return kept, [f"times of steps: {error}"]
-
-
-# Evidence -------------------------------------------------------------------------------------
 
 
 class Evidence(NamedTuple):

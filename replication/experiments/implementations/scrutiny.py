@@ -111,9 +111,6 @@ def hashes(family: str, problem: Problem, options: Mapping) -> dict:
     return {"rotations": rotations, "chunk": options["chunk"]}
 
 
-# Who sees whom ------------------------------------------------------------------------------
-
-
 def dependence(attend: Attend, problem: Problem) -> np.ndarray:
     """|dV'_i / dV_j| [N, N], the Frobenius norm of the derivative, of the first head.
 
@@ -141,9 +138,6 @@ def influence(attend: Attend, problem: Problem) -> np.ndarray:
         x[place, 0, place] = other.to(x.dtype)
     moved = (attend(*after) - attend(*before))[:, 0]
     return moved.abs().amax(-1).T.numpy()
-
-
-# Rank, denominators, costs ------------------------------------------------------------------
 
 
 def attention_matrix(attend: Attend, problem: Problem) -> Float[Tensor, "N N"]:

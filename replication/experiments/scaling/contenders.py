@@ -109,9 +109,6 @@ def code_of(names: Iterable[str]) -> tuple[Callable, ...]:
     return tuple(partial(form.mechanism.attend, **form.options) for form in forms)
 
 
-# Layers -------------------------------------------------------------------------------------
-
-
 def layer_calls(names: Iterable[str], group: Group, device: torch.device) -> Calls:
     """One forward pass of a layer, and one backward pass if training; inputs are drawn once.
 
@@ -148,9 +145,6 @@ def _call(
         Q.grad = K.grad = V.grad = None
 
     return forward_and_backward if Q.requires_grad else forward
-
-
-# Whole models -------------------------------------------------------------------------------
 
 
 def models_of(s: Scaling) -> Models:

@@ -63,9 +63,6 @@ def _add(a: float, b: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-# Errors -----------------------------------------------------------------------------------------
-
-
 class Errors(NamedTuple):
     """Of one utterance; ``pairs`` counts (said, heard), where nothing is the empty word."""
 

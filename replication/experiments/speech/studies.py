@@ -112,8 +112,6 @@ def check(study: Study) -> None:
         one_of("model", model, numbers.MODELS)
 
 
-# Timing, at published sizes ---------------------------------------------------------------------
-
 CONTENDERS = ("linear", "softmax-textbook", "softmax", "lsh", "bilstm")
 """softmax-textbook is what the paper had; softmax is PyTorch's fused kernel."""
 
