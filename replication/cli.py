@@ -1,7 +1,6 @@
 """The command ``replication``: what a user types. No science, and nothing slow before it is needed.
 
-Experiments bring commands of their own; those of two words, such as "bench training", share the
-first one.
+Experiments bring commands of their own; those of two words share the first one.
 """
 
 import argparse

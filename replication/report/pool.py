@@ -56,8 +56,7 @@ def export(options: Namespace) -> int:
 
 
 def unpacked(file: Path, folder: Path) -> Run:
-    """What an exported file holds, judged by the rules that are here; refused in words if it is
-    not such a file, or not of this version."""
+    """What an exported file holds, judged by the rules here; refused in words if it is none."""
     try:
         if not file.is_file():
             raise ValueError("it is no file")

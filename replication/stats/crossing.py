@@ -37,8 +37,7 @@ class Crossover:
     """The N from which on the contender costs less than its opponent, as far as is known.
 
     at, low and high are lengths; they may be 0 (cheaper throughout) and infinity (not cheaper
-    at the end), so that comparisons such as ``high < 512`` need no special cases. low and high
-    are None where there is no interval.
+    at the end). low and high are None where there is no interval.
     """
 
     contender: str

@@ -4,8 +4,7 @@ The unit of code is a definition: a function, a class or a constant at the top o
 the functions that make a result, every definition of this package that they name, and that those
 name in turn, is followed and hashed as a syntax tree. So comments, docstrings, formatting,
 annotations of arguments, the order of definitions and the room in which one stands do not count;
-neither does a mechanism that is looked up by its name, unless it is one of the functions to begin
-with.
+neither does a mechanism that is looked up by its name, unless it is one of those functions.
 """
 
 import ast

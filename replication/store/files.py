@@ -44,8 +44,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def writable(folder: Path) -> Path:
-    """The folder, made if need be; refused in words if nothing can be written in it, before
-    minutes are spent on what is to lie there."""
+    """The folder, made if need be; refused, before minutes are spent, if it cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,7 +1,4 @@
-"""What this machine can do, what it lacks, which rows are there, and how long the rest would take.
-
-Each thing is tried, not guessed.
-"""
+"""What this machine can do, tried, and lacks; which rows are there; how long the rest takes."""
 
 import json
 import os

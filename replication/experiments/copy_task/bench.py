@@ -3,8 +3,7 @@
 The stack of layers of the authors' copy task (Sec. 4.1.1), at N = 784 that of their model of MNIST
 (Sec. 4.2.1), fed with the same embedded sequences: our linear model against the authors' library,
 our softmax model against ``torch.nn.TransformerEncoder``. No dropout, so that the random numbers do
-not count; a model whose attention costs nothing says what could be gained, since all else is the
-same in both.
+not count; a model whose attention costs nothing, all else being the same, says what can be gained.
 """
 
 from argparse import Namespace

@@ -1,7 +1,6 @@
 """The drawings of notebook 03: curves of all seeds, levels, stability, learnt patterns.
 
-Rows are those of ``run.Trained``. Thin lines are seeds, a thick line with markers is their
-median; a mechanism differs from the others in colour, dash and marker, so also in grey.
+Rows are those of ``run.Trained``. Thin lines are seeds, thick ones with markers their medians.
 """
 
 from collections.abc import Iterable, Mapping
@@ -178,11 +177,8 @@ def _line(name: str, points: int) -> dict:
 
 
 def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
-    """Training loss and gradient norm at every update, one column a mechanism.
-
-    After Figure 3 of the earlier replication. ``spikes`` are the rows where spikes begin; each
-    is circled.
-    """
+    """Training loss and gradient norm at every update, one column a mechanism, after Figure 3 of
+    the earlier replication. ``spikes`` are the rows where spikes begin; each is circled."""
     names = short_names(steps.attention.unique())
     figure, panels = grid(4.0, 2, len(names), sharex=True, sharey="row")
     for column, name in zip(panels.T, names, strict=True):

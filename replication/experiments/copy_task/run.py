@@ -194,8 +194,7 @@ def _copies(run: Run, model: nn.Module, sequence: str) -> pd.DataFrame:
 class Trained(NamedTuple):
     """All runs of one setting; attention, length and seed say which run a row is from.
 
-    ``runs`` has a row a run (``rules.summarise``); ``facts`` say how the first came about, and
-    name the commits of all.
+    ``runs`` has a row a run (``rules.summarise``); ``facts`` are the first's, with all commits.
     """
 
     study: Study

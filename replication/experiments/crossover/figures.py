@@ -1,8 +1,4 @@
-"""The drawings of notebook 05: fits that look ahead, ratios, coverage, and one to click on.
-
-A mechanism differs from the others in colour, dash and marker, so also in grey. Grey ground is
-where a fit has seen no measurement.
-"""
+"""The drawings of notebook 05: fits that look ahead, ratios, coverage, and one to click on."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +15,7 @@ from replication.stats import LEVEL, NOUNS, Crossover, Labels, Measured, brief
 from replication.style import grid, in_lab, legend, line, log_ticks, saved
 
 UNSEEN, FAR = "0.93", 100
-"""Grey ground; and how many times the longest measurement a figure follows a fit at most."""
+"""Grey ground, where a fit has seen nothing; and how far it is followed, in longest lengths."""
 COVERS, MISSES = "0.45", look_of("softmax-textbook").colour
 BLACK = {"marker": "o", "color": "0", "ms": 4}
 
@@ -256,8 +252,7 @@ def view(rows: pd.DataFrame, contender: str, chosen: Mapping, level: float) -> t
 
 
 def crossover_explorer(rows: pd.DataFrame, contender: str, labels: Labels = None, level=LEVEL):
-    """Menus, the picture and the sentence that answer what the menus ask; outside JupyterLab, as in
-    papermill, the picture that it begins with."""
+    """Menus, a picture and a sentence that answer them; outside JupyterLab the first picture."""
     from ipywidgets import HTML, Dropdown, Image, VBox
 
     if not in_lab():

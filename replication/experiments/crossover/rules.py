@@ -59,8 +59,7 @@ def answer(scaling: Scaling, evidence: Evidence) -> dict:
 
 
 def pairs(scaling: Scaling, rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Of the main question every kernel with every rival; else every two of those that were asked
-    for, who grows less with N first."""
+    """Every kernel with every rival; of other questions every two, who grows less with N first."""
     there = set(rows["contender"])
     if is_usual(scaling):
         return [(kernel, rival) for kernel in KERNELS if kernel in there for rival in RIVALS]

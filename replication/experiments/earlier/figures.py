@@ -1,7 +1,4 @@
-"""The drawings of notebook 08: losses and copies by suspect, their curves and ours, the waterfall.
-
-A mechanism has its colour, marker and dash everywhere; theirs is hollow or hatched.
-"""
+"""The drawings of notebook 08: losses and copies by suspect, their curves and ours, factors."""
 
 from typing import Any
 

@@ -1,7 +1,6 @@
 """The drawings of notebook 06: curves, images, completions, images a second, memory.
 
-Rows are those of ``run.Trained`` and ``speed.Timed``. Thin lines are seeds, thick ones their
-median; a mechanism has its colour, dash and marker everywhere.
+Rows are those of ``run.Trained`` and ``speed.Timed``. Thin lines are seeds, thick ones medians.
 """
 
 from collections.abc import Iterable, Mapping

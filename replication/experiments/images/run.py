@@ -242,8 +242,7 @@ def summary(kept: Iterable[Kept]) -> pd.DataFrame:
 
 
 def costs(evidence: Evidence) -> list[dict]:
-    """By setting the seconds of all updates and their operations: 6 P T, forward and backward
-    passes of P parameters over T bytes."""
+    """By setting the seconds of all updates, and their operations: 6 a parameter and byte."""
     rows = []
     for name, found in evidence.settings.items():
         runs = list(found.study.runs())

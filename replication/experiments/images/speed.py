@@ -3,8 +3,7 @@
 One image by a contender with a memory is drawn whole. Else the time of a byte is measured at some
 places and summed with weights (Gauss-Legendre quadrature): exact for costs that grow as N or N^2,
 as those that look up, or compute again, all that came before. Both ways are compared. A unit is a
-run, by the clock and the rounds of all timings. What a contender keeps an image is counted in
-bytes, exactly.
+run, by the clock and the rounds of all timings. What a contender keeps is counted in bytes.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,7 @@
 """How fast and how lean our kernels are beside their rivals, in one run: ``bench attention``.
 
 Contenders take turns, round by round, in one process. A bar is a ratio within the run, never a
-time. With one thread the clock is the processor's, so that what other programs do hardly counts;
-with several it is the wall's.
+time. With one thread the clock is the processor's, with several it is the wall's.
 """
 
 import os

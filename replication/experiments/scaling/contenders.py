@@ -51,8 +51,7 @@ CELL = ("contender", *Group._fields)
 def kinds(s: Scaling, models: Models = NO_MODELS) -> list[list[Group]]:
     """What is measured together, in rounds: all lengths of one layer in one setting, or of a model.
 
-    The first is what the claims are about. Models have the published batch, or as much of it as the
-    positions allow.
+    The first is what the claims are about. Models have what positions allow of their batch.
     """
     on_wall = s.threads > 1 or measure.pick_device(s.device).type != "cpu"
     clock, found = WALL if on_wall else THREAD, []

@@ -1,8 +1,7 @@
 """The drawings of notebook 04: growth of time and memory, steps of whole models.
 
 Rows are those of the scaling benchmark, a repeat each; what is drawn is the level of a cell over
-runs, with its interval. A contender differs from the others in colour, dash and marker, so also in
-grey; hollow are those that no claim is about.
+runs, with its interval. Hollow are those that no claim is about.
 """
 
 from collections.abc import Iterable

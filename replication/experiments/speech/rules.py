@@ -72,17 +72,6 @@ def _pair(runs: pd.DataFrame, better: str, worse: str) -> dict[str, Any]:
     return head | {"answer": above(low, high), "said": text}
 
 
-def on_synthetic(evidence: Evidence) -> list[str]:
-    """Error rates on synthetic speech, which decides nothing: a text a size that was trained."""
-    found = evidence.runs[evidence.runs.setting != "czech"].dropna(subset="test_error")
-    said = []
-    for (_, words, utterances), runs in found.groupby(["setting", "words", "utterances"]):
-        rates = runs.groupby("model", sort=False).test_error.mean()
-        each = ", ".join(f"{WORDS[model]} {100 * rate:.0f} %" for model, rate in rates.items())
-        said.append(f"{utterances} utterances of {words} words: {each}")
-    return said
-
-
 # C12: who is fastest ------------------------------------------------------------------------------
 
 
@@ -109,8 +98,7 @@ def _interval(row: pd.Series) -> str:
 
 
 def typical_times(times: pd.DataFrame, direction: str) -> pd.Series:
-    """By contender and N, in ms, by the estimator of all times; where runs are too few for it, of
-    all undisturbed repeats together."""
+    """By contender and N, in ms, over runs; where these are too few, of all undisturbed repeats."""
     rows = times[times.direction == direction]
     calm = rows[~rows.disturbed.astype(bool)].groupby(["contender", "N"]).time_ms
     found = calm.agg(typical).reindex(rows.groupby(["contender", "N"]).size().index)
