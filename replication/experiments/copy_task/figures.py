@@ -31,9 +31,6 @@ COLUMNS = 4
 DUE = "#7f2704"
 
 
-# Curves ---------------------------------------------------------------------------------------
-
-
 def curves(evaluations: pd.DataFrame, drops: Mapping[int, int]) -> Figure:
     """Loss on held-out data, on a log scale, after the paper's Figure 2; one panel a length.
 
@@ -173,9 +170,6 @@ def _line(name: str, points: int) -> dict:
     return look | ({"linestyle": DASHES[name]} if name in DASHES else {})
 
 
-# Stability ------------------------------------------------------------------------------------
-
-
 def side_by_side(steps: pd.DataFrame, spikes: pd.DataFrame) -> Figure:
     """Training loss and gradient norm at every update, one column a mechanism, after Figure 3 of
     the earlier replication. ``spikes`` are the rows where spikes begin; each is circled."""
@@ -201,9 +195,6 @@ def _shades(rows: pd.DataFrame) -> list[tuple]:
     """One shade of the mechanism's colour a seed, from full to pale."""
     colour, n = np.array(to_rgb(look_of(rows.attention.iloc[0]).colour)), rows.seed.nunique()
     return [tuple(colour + (1 - colour) * 0.55 * i / max(1, n - 1)) for i in range(n)]
-
-
-# What a model looks at ------------------------------------------------------------------------
 
 
 def patterns(weights: pd.DataFrame) -> Figure:

@@ -49,9 +49,6 @@ def _panels(
     return figure, list(panels)
 
 
-# Fits and what they foretell ------------------------------------------------------------------
-
-
 def extrapolations(
     fits: Mapping[str, Fitted], unit: str | Mapping[str, str],
     later: Mapping[str, Compared] | None = None, names: Labels = None,
@@ -135,9 +132,6 @@ def _draw_crossover(axes: Axes, found: Crossover, height: float, look: Mapping) 
             axes.plot(place, height, arrow, ms=5, zorder=4, **edge)
 
 
-# Ratios and where they pass 1 -----------------------------------------------------------------
-
-
 def ratios(panels: Mapping[str, Sequence[Compared]]) -> Figure:
     """One panel a title, one line an opponent: its cost over the contender's, against N.
 
@@ -177,9 +171,6 @@ def _draw_ratio(axes: Axes, table: pd.DataFrame, found: Measured) -> None:
         _draw_crossover(axes, found, 1.0, look)
 
 
-# Coverage -------------------------------------------------------------------------------------
-
-
 def coverage(runs: pd.DataFrame, true: float) -> Figure:
     """Of a method, with columns at, low, high: intervals of simulated runs, in order of ``at``."""
     figure, [[axes]] = grid(2.6)
@@ -193,9 +184,6 @@ def coverage(runs: pd.DataFrame, true: float) -> Figure:
     title = f"{runs.method.iloc[0]}: {covers.sum()} of {len(runs)} cover"
     axes.set(title=title, xlabel="N", ylabel="simulated runs", yticks=[])
     return figure
-
-
-# Your own case --------------------------------------------------------------------------------
 
 
 def comparable(sources: Iterable[pd.DataFrame], contender: str) -> pd.DataFrame:

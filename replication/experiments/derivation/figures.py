@@ -19,8 +19,6 @@ SOFTMAX, LINEAR = look_of("softmax"), look_of("linear")
 OTHER = PALETTE[5]
 """For what is no mechanism of its own."""
 
-# Which product is taken first -------------------------------------------------------------------
-
 
 def product_orders(N: int, C: int, M: int) -> Figure:
     """The two ways to multiply phi(Q), phi(K)^T and V, matrices drawn to scale."""
@@ -56,9 +54,6 @@ def _write_product(axes: Axes, parts: list[str | tuple], N: int) -> float:
         axes.text(x, -rows / 2 - 0.04 * N, size, ha="center", va="top", size=SMALL)
         x += columns / 2 + gap
     return x
-
-
-# Feature maps and costs -------------------------------------------------------------------------
 
 
 def taylor_errors(rows: pd.DataFrame) -> Figure:
@@ -136,9 +131,6 @@ def _with_lengths(axes: Axes, rows: pd.DataFrame, what: str) -> Figure:
     powers_of_two(axes, rows.N)
     axes.legend()
     return axes.figure
-
-
-# Sums and states --------------------------------------------------------------------------------
 
 
 def causal_sums(weights: np.ndarray, S: np.ndarray, chosen: Sequence[int]) -> Figure:

@@ -34,9 +34,6 @@ def label(contender: str) -> str:
     return LABELS.get(contender) or look(contender).label
 
 
-# Training -------------------------------------------------------------------------------------
-
-
 def curves(trained: Any) -> Figure:
     """Bits per dimension on test images, by updates and by the seconds that these took."""
     (figure, [panels]), rows = grid(2.9, 1, 2, sharey=True), trained.evaluations.query("step > 0")
@@ -57,9 +54,6 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, attentions: Iterable[str], x: s
             axes.plot(seed[x], seed.bits_per_dim, color=one.colour, lw=0.6, alpha=0.6)
         middle = mine.groupby("step", as_index=False)[["seconds", "bits_per_dim"]].median()
         axes.plot(middle[x], middle.bits_per_dim, ms=4, label=one.label, **line(one))
-
-
-# Images ---------------------------------------------------------------------------------------
 
 
 def samples(trained: Any) -> Figure:
@@ -115,9 +109,6 @@ def _strip(axes: Axes, images: np.ndarray, gap: int = 1) -> None:
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     axes.grid(False)
-
-
-# Speed and memory -----------------------------------------------------------------------------
 
 
 def throughput(timed: Mapping[str, Any]) -> Figure:

@@ -33,9 +33,6 @@ def _line(name: str) -> dict:
     return line(look(name)) | {"ms": 4.5}
 
 
-# One utterance ------------------------------------------------------------------------------------
-
-
 def utterance(samples: np.ndarray, rate: int, frames: np.ndarray) -> Figure:
     """The wave, above what a model hears: 40 filterbanks every 10 ms."""
     figure = Figure(figsize=(WIDTH, 3.0))
@@ -118,9 +115,6 @@ def _name_peaks(axes: Axes, found: np.ndarray, at: np.ndarray, symbols: Sequence
         before = label
 
 
-# Errors -------------------------------------------------------------------------------------------
-
-
 def by_phoneme(pairs: pd.DataFrame, most: int = 24) -> Figure:
     """How much more often linear attention misses a phoneme than softmax, frequent ones first."""
     said = pairs[pairs.said.notna() & (pairs.said != "")]
@@ -179,9 +173,6 @@ def growth(runs: pd.DataFrame) -> Figure:
     panels[0].set_ylabel("phoneme error rate (%)")
     legend(figure, panels)
     return figure
-
-
-# Times --------------------------------------------------------------------------------------------
 
 
 def times(rows: pd.DataFrame) -> Figure:
