@@ -30,8 +30,7 @@ def ensure(
     *stages: Iterable[Unit], folder: Path | None, rows: str, workers: int, what: str,
     threads: int | None = None,
 ) -> list[Kept]:  # fmt: skip
-    """All units, as saved or made now, so many side by side; those of a stage may need what the
-    stage before has left. A bar says how far it is."""
+    """All units, as saved or made now, side by side; a stage may need what others have left."""
     stages, kept = [list(units) for units in stages], []
     bar = tqdm(total=sum(map(len, stages)), desc=what, unit="unit", leave=False, disable=None)
     with bar, measure.processes(workers, threads) as pool:

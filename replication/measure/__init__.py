@@ -123,8 +123,7 @@ def seconds(run: Callable[[], object], device: torch.device | None = None) -> fl
 
 
 def cpu_seconds(run: Callable[[], object], device: torch.device | None = None) -> float:
-    """Of one call: CPU time if one thread works, which other programs hardly lengthen; wall time
-    of several threads, and of CUDA."""
+    """Of one call: CPU time if one thread works; wall time of several threads, and of CUDA."""
     if torch.get_num_threads() > 1 or (device is not None and device.type == "cuda"):
         return seconds(run, device)
     start = time.process_time()

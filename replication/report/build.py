@@ -32,8 +32,6 @@ def build(profile: str) -> None:
         refresh()
 
 
-# The README's answer --------------------------------------------------------------------------
-
 README = ROOT / "README.md"
 BEGIN, END = "<!-- verdicts: written by replication render -->", "<!-- end of verdicts -->"
 MARKS = {"supported": "✔ supported", "partly supported": "◐ partly supported",

@@ -53,8 +53,7 @@ def load_run(profile: str, folder: Path | None = None, *, current: bool = True) 
 
 
 def _as_made(one: Experiment, profile: str, folder: Path) -> list[store.Unit]:
-    """The units of an experiment, of the device that made those in ``folder``; in a context of its
-    own, where nothing is looked for but there."""
+    """Units of the device that made those in ``folder``; to be called in a context of its own."""
     store.FOLDER.set(folder)
     facts = [store.provenance(path) for path in sorted((folder / one.name).glob("*.csv"))]
     made = {_on_any_device(x.get("numbers")): x.get("numbers") for x in facts}
@@ -65,9 +64,6 @@ def _as_made(one: Experiment, profile: str, folder: Path) -> list[store.Unit]:
 
 def _on_any_device(numbers: Any) -> str:
     return re.sub(r'"device": "[^"]*"', "", store.to_json(numbers).decode())
-
-
-# Tables of words ----------------------------------------------------------------------------------
 
 
 def rules(claims: Sequence[Claim]) -> pd.DataFrame:

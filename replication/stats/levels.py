@@ -168,9 +168,6 @@ def over_units(values: np.ndarray, level: float, quantity: str) -> tuple:
     return mean, mean - half, mean + half, n
 
 
-# What is asked of rows ------------------------------------------------------------------------
-
-
 def _check(rows: pd.DataFrame) -> None:
     """Rows are of one setting."""
     for column in SETTING:

@@ -123,9 +123,6 @@ def forecasts(
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("opponent").dropna(how="all")
 
 
-# Regression -----------------------------------------------------------------------------------
-
-
 def design(N: np.ndarray, powers: Model) -> np.ndarray:
     return np.asarray(N, float)[:, None] ** np.array(powers)
 

@@ -22,8 +22,7 @@ from replication.measure.rounds import TooBusyError, measure_rounds
 from replication.store import Result
 
 TOKENS = 16
-"""Tokens that are written in one call, so that the clock has something to measure: each of them
-the one after N, in the place of the last."""
+"""Tokens of one call, so that the clock has something to measure: each is the one after N."""
 
 
 class Writer(NamedTuple):

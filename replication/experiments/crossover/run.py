@@ -63,8 +63,7 @@ ensure = partial(scaling_run.ensure, units_of=units_of)
 
 
 class Limit(NamedTuple):
-    """So many seconds, and the moment at which they end, as the user counts them: imports and the
-    start of the processes that measure included."""
+    """So many seconds, and when they end, as the user counts: imports and starts included."""
 
     seconds: float
     end: float
@@ -147,8 +146,7 @@ def _of_others() -> float:
 
 
 def load(scaling: Scaling) -> None:
-    """Call every contender once at the shortest length: what is compiled or loaded then can take
-    longer than all that is measured."""
+    """Every contender once at the shortest length: compiling may take longer than all the rest."""
     device, (shortest, *_) = measure.pick_device(scaling.device), kinds(scaling)[0]
     free, generates = float(measure.free_bytes(device)), is_generation(scaling)
     why = generation.hindrance if generates else obstacle
@@ -160,8 +158,7 @@ def load(scaling: Scaling) -> None:
 
 
 def prepare(scaling: Scaling) -> None:
-    """Refuse what cannot be allocated here, before anything tries to; mend processors that cannot
-    do what they announce, in half types."""
+    """Refuse what cannot be allocated, before anything tries to; mend products of half types."""
     if scaling.dtype not in EXACT:
         halves.mend()
     free = measure.free_bytes(measure.pick_device(scaling.device))

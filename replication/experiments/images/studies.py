@@ -74,8 +74,7 @@ STUDIES = {
 
 
 def resolve(profile: str = "quick", settings: str = "", **overrides: Any) -> dict[str, Study]:
-    """The studies of a profile by setting, some values overridden, all checked before anything is
-    computed. No settings mean all of them."""
+    """The studies of a profile by setting, some values overridden, checked. None named: all."""
     one_of("profile", profile, PROFILES)
     there, found = STUDIES[profile], {}
     for name in tidy("settings", settings, ("mnist-28",)) or there:

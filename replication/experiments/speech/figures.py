@@ -85,8 +85,7 @@ def alignment(
     posteriors: Mapping[str, np.ndarray], symbols: Sequence[str], seconds_a_frame: float,
     seconds: float = 3.0,
 ) -> Figure:  # fmt: skip
-    """Posteriors over time, a panel a model: phonemes in colour, the blank in grey. Of a long
-    utterance the beginning, where names can be read."""
+    """Posteriors over the first seconds, a panel a model: phonemes in colour, blank in grey."""
     size, frames = len(posteriors), round(seconds / seconds_a_frame)
     posteriors = {name: found[:frames] for name, found in posteriors.items()}
     figure, panels = grid(0.7 + 1.15 * size, size, sharex=True, sharey=True)
