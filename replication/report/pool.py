@@ -31,9 +31,6 @@ def rules() -> str:
     return store.digest(claims.FILE.read_bytes())[:12]
 
 
-# One file a machine -----------------------------------------------------------------------------
-
-
 def export(options: Namespace) -> int:
     out = options.out or store.BUILD / f"{options.profile}.replication.zip"
     if out.is_dir() or not out.name.endswith(".zip"):
@@ -102,8 +99,6 @@ def _check(packed: zipfile.ZipFile) -> None:
     if damaged := packed.testzip():
         raise ValueError(f"{damaged} is damaged")
 
-
-# Many together ----------------------------------------------------------------------------------
 
 TITLE = "# Results of several machines"
 """How a report begins; a file that begins otherwise is not replaced."""

@@ -117,9 +117,6 @@ class Facts(dict):
         return dict, (dict(self),)
 
 
-# Reading ------------------------------------------------------------------------------------
-
-
 def exists(unit: Unit, folder: Path | None = None) -> bool:
     """Whether there are rows and a provenance, of whatever code."""
     path = unit.path(folder)
@@ -174,9 +171,6 @@ def provenance(path: Path) -> dict[str, Any]:
         return {}
 
 
-# Making -------------------------------------------------------------------------------------
-
-
 def ensure(unit: Unit, folder: Path | None = None, rows: str = "auto") -> Kept:
     """The rows of a unit: as saved if they may be used, else made here and now."""
     return ensure_all([unit], folder, rows)[0]
@@ -220,8 +214,7 @@ def _in_turn(todo: list[Unit], folder: Path | None, pool: Executor | None) -> It
 
 
 def make(unit: Unit, folder: Path | None = None) -> None:
-    """Run a unit and write its rows, unless another process has done so since it was planned; what
-    was there before stays until these are whole."""
+    """Run a unit and write its rows, unless another process has; the old ones stay until then."""
     path, scratch = unit.path(folder), unit.scratch(folder)
     with locked(path, f"{unit.experiment} {unit.name}"):
         if is_current(unit, folder):

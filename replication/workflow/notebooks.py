@@ -66,9 +66,6 @@ def _cells(notebook: Path) -> list[dict]:
         raise StoreError(f"{notebook} cannot be read as a notebook: {error}.") from None
 
 
-# Parameters ---------------------------------------------------------------------------------
-
-
 class Parameter(NamedTuple):
     """One line of a parameters cell: ``name: kind = default  # help``."""
 
@@ -202,8 +199,6 @@ def describe(notebook: Path) -> str:
              for p in parameters(notebook).values()] or ["  none"]  # fmt: skip
     return "\n".join([f"Parameters of {notebook.name} (-p NAME VALUE):", *lines])
 
-
-# Running ------------------------------------------------------------------------------------
 
 HINTS = (
     ("No space left|quota exceeded", "The disk is full: free some space"),

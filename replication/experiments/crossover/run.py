@@ -80,8 +80,7 @@ class Limit(NamedTuple):
         return cls.of(options.seconds, max(0.0, age) if is_command else 0.0)
 
     def share(self, processes: int, load_s: float, *, counts: bool = False) -> float:
-        """Seconds of rounds for the first of so many processes, of which the others have yet to be
-        started, too; a refusal if that is too little."""
+        """Seconds of rounds for the first of so many processes to come; a refusal if too few."""
         left = self.end - time.time() - load_s * (LATER * (processes - 1) + ANSWER)
         own = (left / processes - AROUND * load_s) * (COUNTING if counts else 1.0)
         if own < LEAST_S:

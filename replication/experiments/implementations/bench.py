@@ -68,9 +68,6 @@ def bench(rounds: int, device: str) -> tuple[dict[str, pd.DataFrame], float, dic
     return tables, max(rate, measure.gemm_rate(place)), measure.machine(place)
 
 
-# Attention ------------------------------------------------------------------------------------
-
-
 def attention(
     rounds: int, device: torch.device, lengths: tuple[int, ...] = LENGTHS,
     head_dims: tuple[int, ...] = HEAD_DIMS, tokens: int = TOKENS,
@@ -104,9 +101,6 @@ def layers(names: Iterable[str], tokens: int, N: int, D: int, device: torch.devi
 def per_token(rows: pd.DataFrame) -> pd.DataFrame:
     """Microseconds a token: a row a head size and length, a column a kernel."""
     return rows.groupby(["head_dim", "N", "contender"]).us.median().unstack()
-
-
-# One token after another ----------------------------------------------------------------------
 
 
 def decoders(rounds: int) -> pd.DataFrame:
@@ -146,9 +140,6 @@ def _theirs(x: torch.Tensor, tokens: int) -> Callable[[], None]:
     return run
 
 
-# Beside busy programs -------------------------------------------------------------------------
-
-
 def beside_others(rounds: int) -> pd.DataFrame:
     """A row a repeat, by the wall's clock, alone and beside 2 and 4 programs that compute."""
     one, rows = layers(["linear"], TOKENS, BESIDE, 32, torch.device("cpu"))["linear"], []
@@ -171,9 +162,6 @@ def explained(busy: int) -> float:
     cores, threads = os.cpu_count(), torch.get_num_threads()
     mine = min(threads, cores * threads / (threads + busy))
     return min(threads, cores) / mine
-
-
-# Bars -----------------------------------------------------------------------------------------
 
 
 def bars(

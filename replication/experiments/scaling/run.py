@@ -77,9 +77,6 @@ class Evidence(NamedTuple):
         return SMOKE if self.facts.get("profile") == "smoke" else ""
 
 
-# Units -------------------------------------------------------------------------------------
-
-
 def units(profile: str) -> list[Unit]:
     return units_of(resolve(profile))
 
@@ -102,9 +99,6 @@ def ensure(
 ) -> Evidence:  # fmt: skip
     """What ``folder`` has of these runs, and those that are missing or stale, ``add`` at most."""
     return evidence(made_runs(units_of(asked), folder, rows, add))
-
-
-# One run -----------------------------------------------------------------------------------
 
 
 def measure_run(
@@ -193,8 +187,6 @@ def _frame(groups: list[Group], outcome: Outcome, skipped: dict, counts: dict) -
 
 table_of = _frame
 """For other rooms. A new name in its place would make all rows stale."""
-
-# Evidence ----------------------------------------------------------------------------------
 
 
 def evidence(kept: list[Kept]) -> Evidence:
