@@ -87,7 +87,8 @@ def _whole(equal_care: dict) -> list[str]:
     if "whole_until" not in equal_care:
         return []
     return [f"Up to N = {equal_care['whole_until']} our kernel compares all pairs of positions, as "
-            "softmax does: the lead there is the program's, not the method's.", ""]  # fmt: skip
+            "softmax does: the lead there is one of cheaper calls and of features in place of "
+            "exponentials, not of linear growth.", ""]  # fmt: skip
 
 
 def verdicts(found: dict[str, dict], title: str) -> str:

@@ -5,7 +5,6 @@ does not show it says nothing of the published size, so its no is open.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
