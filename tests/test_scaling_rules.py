@@ -120,7 +120,7 @@ def test_ratios_of_claims_stand_a_row_a_kernel_at_the_lengths_where_any_of_them_
         "C3": ("softmax-textbook", Verdict(SUPPORTED, "", both)),
         "X3": ("softmax-tiled", Verdict(INCONCLUSIVE, "", {})),
     })  # fmt: skip
-    names = ["Claim", "Rival", "Linear by", "N = 512", "N = 1024", "N = 2048", "The claim is"]
+    names = ["Claim", "Rival", "Kernel", "N = 512", "N = 1024", "N = 2048", "Verdict"]
     assert [list(row.values()) for row in table[names].to_dict("records")] == [
         ["C3", "Textbook softmax", "our",
          "3.0 (1.50 to 6.0)", "6.0 (3.0 to 12)", "12 (6.0 to 24)", SUPPORTED],

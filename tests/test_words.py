@@ -69,9 +69,11 @@ def test_a_crossover_that_was_not_met_is_told_by_the_lengths_measured(status, wo
 @pytest.mark.parametrize(("ends", "said"), [
     ([(2, 3), (4, 5)], "at every length measured, from N = 8 on"),
     ([(0.5, 0.9), (0.9, 1.2), (1.1, 2)],
-     "for certain from N = 32 on, softmax up to N = 8; between the two cannot be told apart"),
+     "for certain from N = 32 on, softmax up to N = 8; at N = 16 the two cannot be told apart"),
     ([(0.9, 1.1), (0.9, 1.2), (1.1, 2)],
-     "for certain from N = 32 on; below the two cannot be told apart"),
+     "for certain from N = 32 on; at N = 8 and 16 the two cannot be told apart"),
+    ([(0.5, 0.9), *[(0.9, 1.2)] * 4, (1.1, 2)],
+     "for certain from N = 256 on, softmax up to N = 8; in between the two cannot be told apart"),
     ([(1.1, 1.2), (0.9, 1.2), (1.1, 2)],
      "for certain from N = 32 on; at N = 16 the two cannot be told apart"),
     ([(0.5, 0.6), (1.2, 1.3)], "for certain from N = 16 on, softmax up to N = 8"),

@@ -68,6 +68,16 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def apart(values: Iterable[float], text: Callable[[float, int], str]) -> list[str]:
+    """A value and the ends of its interval, with up to two more digits until no two look alike."""
+    values = list(values)
+    for more in range(3):
+        texts = [text(value, more) for value in values]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
+
+
 def not_run(why: str) -> Verdict:
     return Verdict(NOT_RUN, f"Not run here. {why}", {})
 

@@ -33,12 +33,14 @@ def clock_of(device: torch.device) -> Iterator[tuple[Callable[..., Outcome], dic
     on_cpu = device.type == "cpu"
 
     def timed(
-        calls: Mapping[Cell, Callable[[], object]], numbers: Any, run: int, seconds: float
-    ) -> Outcome:
+        calls: Mapping[Cell, Callable[[], object]], numbers: Any, run: int, seconds: float,
+        warm: bool = False,
+    ) -> Outcome:  # fmt: skip
         waiting = calls if on_cpu else {cell: _awaited(call) for cell, call in calls.items()}
         outcome = measure_rounds(
             waiting, budget_s=seconds, repeats=numbers.repeats, rng=np.random.default_rng(run),
             run=run, kind="thread" if on_cpu else "wall", believe=numbers.profile == "smoke",
+            warm=warm,
         )  # fmt: skip
         if outcome.state == "too busy":
             raise TooBusyError(outcome.sentence())

@@ -107,8 +107,9 @@ def for_certain(ratio: Any, rival: str) -> str:
     words += f", {rival} up to N = {behind[-1]}" if len(behind) else ""
     if not len(even):
         return words
-    place = "between" if len(behind) else "below"
-    where = place if len(even) == len(rest) else f"at N = {listed(map(str, even))}"
+    place = "in between" if len(behind) else "below"
+    all_of_many = len(even) == len(rest) > 3
+    where = place if all_of_many else f"at N = {listed(map(str, even))}"
     return f"{words}; {where} {alike}"
 
 

@@ -1,9 +1,9 @@
 """From which N on one contender is cheaper than another, as far as was measured.
 
-Between lengths the log ratio of each unit is interpolated (PCHIP, in log N); the answer is where
-the mean over units passes 0 for good. Its interval has the lengths at which the interval of the
-ratio contains 1, whose ends are joined by lines between those that were measured: what is
-interpolated run by run would scatter less between lengths than at them.
+Between lengths the mean over units of the log ratio is interpolated (PCHIP, in log N); the answer
+is where it passes 0 for good. Its interval has the lengths at which the interval of the ratio
+contains 1, whose ends are interpolated likewise: what is interpolated run by run would scatter
+less between lengths than at them.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
 from replication.stats.intervals import LEVEL
-from replication.stats.levels import EXACT, TIME, TooFewError, fewest, log_ratios, over_units
+from replication.stats.levels import EXACT, TIME, TooFewError, log_ratios, over_units
 
 PER_OCTAVE = 96
 """Points between N and 2 N at which ratios are looked at; between them a straight line."""
@@ -140,26 +140,23 @@ def measured_crossover(
     rows: pd.DataFrame, contender: str, opponent: str, quantity: str = TIME, *, level: float = LEVEL
 ) -> Measured:
     """Where the contender's cost falls below the opponent's and stays below."""
-    N, every = log_ratios(rows, contender, opponent, quantity)
-    logs = every[~np.isnan(every).any(1)]
+    N, logs = log_ratios(rows, contender, opponent, quantity)
     if len(N) < 2:
         raise TooFewError(
             f"{len(N)} lengths have undisturbed repeats enough of both {contender} and {opponent}, "
             "but at least 2 are needed. Measure more of them."
         )
-    if len(logs) < fewest(quantity):
+    mean, least, most, _ = over_units(logs, level, quantity)
+    if np.isnan(mean).any():
         raise TooFewError(
             f"Too few repeats of {contender} and {opponent} were undisturbed for a crossover."
         )
     x = np.log(N)
     points = np.linspace(x[0], x[-1], 1 + int(PER_OCTAVE * np.log2(N[-1] / N[0])))
-    curves = PchipInterpolator(x, logs, axis=1)(points)
-    at = _last_not_cheaper(np.exp(points), over_units(curves, level, quantity)[0])
-    _, least, most, _ = over_units(every, level, quantity)
-    low, high = (_last_not_cheaper(np.exp(points), np.interp(points, x, band))
-                 for band in (most, least))  # fmt: skip
+    at, low, high = (_last_not_cheaper(np.exp(points), PchipInterpolator(x, band)(points))
+                     for band in (mean, most, least))  # fmt: skip
     low, high = (None, None) if quantity in EXACT else (min(low, at), max(high, at))
-    passes = int(np.count_nonzero(np.diff(logs.mean(0) > 0)))
+    passes = int(np.count_nonzero(np.diff(mean > 0)))
     return Measured(
         contender=contender, opponent=opponent, quantity=quantity, at=at, low=low, high=high,
         level=level, shortest=int(N[0]), longest=int(N[-1]), crossings=passes,

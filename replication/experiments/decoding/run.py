@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from replication import attention, measure
-from replication.experiments.base import INCONCLUSIVE, Verdict, by_answers, one_of, within
+from replication.experiments.base import INCONCLUSIVE, Verdict, apart, by_answers, one_of, within
 from replication.experiments.scaling import run as scaling
 from replication.experiments.scaling.numbers import SEED
 from replication.experiments.timing import runs_of
@@ -139,9 +139,10 @@ def constant_cost(evidence: scaling.Evidence, time: float, range: int) -> Verdic
     same = bool(ours.state_bytes.nunique() == 1)
     answers = [same, within(low, high, -inf, 1 + time)]
     state = f"has {ours.state_bytes.iloc[0] / 1e6:.2g} MB at every N" if same else "grows"
+    said = apart((growth, low, high), lambda x, more: f"{x:.{2 + more}f}")
     sentence = (
-        f"The state {state}; a token after {longest} others takes {growth:.2f} times as long as "
-        f"after {shortest} (95 % interval {low:.2f} to {high:.2f})."
+        f"The state {state}; a token after {longest} others takes {said[0]} times as long as "
+        f"after {shortest} (95 % interval {said[1]} to {said[2]})."
     )
     values = {"time_growth": growth, "low": low, "high": high, "same_bytes": same}
     return Verdict(by_answers(answers), sentence, values)

@@ -33,7 +33,7 @@ def pays(evidence: Evidence, from_length: int) -> Verdict:
     said = f" Training one causal layer, {crossing.sentence(words())}." if crossing else ""
     whole = whole_until(*evidence.layer[["heads", "head_dim"]].iloc[0])
     said += (f" Up to N = {whole} our kernel compares all pairs of positions, as softmax does: a "
-             "lead there is not the method's.")  # fmt: skip
+             "lead there is not that of linear growth.")  # fmt: skip
     more = found.values | {"whole_until": whole}
     return found._replace(evidence=found.evidence + said, values=more)
 

@@ -159,7 +159,8 @@ def timed(speed: Speed, run: int, device: torch.device, _: Path) -> Result:
     models = {name: new_model(name, speed.dataset).to(device) for name in names}
     with torch.inference_mode(), clock_of(device) as (timed_by, where):
         drawing, rows = _prepared(speed, models, device)
-        outcome = timed_by(_calls(speed, drawing), speed, run, speed.seconds)
+        # warm, as the byte before has left the weights in the caches when an image is drawn
+        outcome = timed_by(_calls(speed, drawing), speed, run, speed.seconds, warm=True)
         if run == 0:
             rows += [_checked(name, models[name], device) for name in speed.checked
                      if name in models]  # fmt: skip

@@ -9,7 +9,15 @@ import pandas as pd
 
 from replication.attention.authors import ABSENT
 from replication.experiments import base
-from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY, SUPPORTED, Verdict, within
+from replication.experiments.base import (
+    INCONCLUSIVE,
+    NOT,
+    PARTLY,
+    SUPPORTED,
+    Verdict,
+    apart,
+    within,
+)
 from replication.experiments.scaling.contenders import CELL, words
 from replication.experiments.scaling.numbers import LAYER
 from replication.experiments.scaling.run import Evidence
@@ -183,19 +191,20 @@ def faster_by(rows: pd.DataFrame, kernel: str, opponent: str, from_length: int) 
     return Verdict(base.by_answers(answers), text, {"ratios": found.to_dict("records")})
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
+def _times(ratio: float, more: int) -> str:
+    """With so many digits more than two or three."""
+    return f"{ratio:.{more + (2 if ratio < 2 else 1 if ratio < 10 else 0)}f}"
 
 
 def _ratio_words(found: pd.DataFrame, name: str, kernel: str, answers: list[bool | None]) -> str:
     """The ratios at the two ends, and where it is not so or not clear."""
     first, *last = found.iloc[[0, -1]].drop_duplicates().itertuples()
-    parts = [
-        f"{_times(first.value)} times as long as {kernel} at N = {first.N:.0f} (95 % "
-        f"interval {_times(first.low)} to {_times(first.high)})",
-        *(f"{_times(row.value)} times at N = {row.N:.0f} ({_times(row.low)} to {_times(row.high)})"
-          for row in last),
-    ]  # fmt: skip
+    value, low, high = apart((first.value, first.low, first.high), _times)
+    parts = [f"{value} times as long as {kernel} at N = {first.N:.0f} (95 % interval {low} to "
+             f"{high})"]  # fmt: skip
+    for row in last:
+        value, *ends = apart((row.value, row.low, row.high), _times)
+        parts.append(f"{value} times at N = {row.N:.0f} ({' to '.join(ends)})")
     rest = []
     for word, said in (("the faster", False), ("not shown to be slower", None)):
         N = [f"{N:.0f}" for N, answer in zip(found.N, answers, strict=True) if answer is said]
@@ -219,13 +228,14 @@ def leads(verdicts: Mapping[str, tuple[str, Verdict]]) -> pd.DataFrame:
     rows = []
     for (id, rival, kernel, outcome), own in found.items():
         cells = {f"N = {N}": _interval(own[N]) if N in own else "–" for N in sorted(ends)}
-        names = {"Claim": id, "Rival": rival, "Linear by": KERNELS[kernel].replace(" kernel", "")}
-        rows.append(names | cells | {"The claim is": outcome})
+        names = {"Claim": id, "Rival": rival, "Kernel": KERNELS[kernel].replace(" kernel", "")}
+        rows.append(names | cells | {"Verdict": outcome})
     return pd.DataFrame(rows)
 
 
 def _interval(ratio: Mapping[str, Any]) -> str:
-    return "{} ({} to {})".format(*(_times(ratio[name]) for name in ("value", "low", "high")))
+    ends = (ratio[name] for name in ("value", "low", "high"))
+    return "{} ({} to {})".format(*apart(ends, _times))
 
 
 def crosses_at(evidence: Evidence, subject: str, opponent: str, at: int, factor: int) -> Verdict:
