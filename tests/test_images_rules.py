@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -55,7 +56,7 @@ def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
 def test_a_run_times_samples_and_whole_images_and_the_first_counts_and_checks():
     one = numbers.Speed("mnist", "smoke", (1, 2), (), ("linear",), 2, ("linear",), ("linear",), 2,
                         2, 20.0)  # fmt: skip
-    first, second = (speed.timed(one, i, torch.device("cpu"), None).rows for i in range(2))
+    first, second = (speed.timed(one, i, torch.device("cpu"), Path()).rows for i in range(2))
     for rows in (first, second):
         samples = rows[rows.what == "sample"]
         assert samples.groupby(["batch", "place"]).size().tolist() == [2] * 4
