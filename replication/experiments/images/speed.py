@@ -159,7 +159,7 @@ def timed(speed: Speed, run: int, device: torch.device, _: Path) -> Result:
     models = {name: new_model(name, speed.dataset).to(device) for name in names}
     with torch.inference_mode(), clock_of(device) as (timed_by, where):
         drawing, rows = _prepared(speed, models, device)
-        # warm, as the byte before has left the weights in the caches when an image is drawn
+        # warm, as the bytes before have left the weights in the caches when an image is drawn
         outcome = timed_by(_calls(speed, drawing), speed, run, speed.seconds, warm=True)
         if run == 0:
             rows += [_checked(name, models[name], device) for name in speed.checked
@@ -207,15 +207,20 @@ def _calls(speed: Speed, drawing: list[Drawing]) -> dict[Cell, Callable[[], obje
     calls = {}
     for one in drawing:
         cell = f"{one.contender}@{one.batch}"
+        steps = _steps(speed, one.contender)
         for place, _ in places(one.length, speed.positions):
-            calls[cell, place] = partial(one.byte, place)
+            calls[cell, place] = partial(_bytes, one.byte, min(place, one.length - steps), steps)
         if one.batch == 1 and one.contender in speed.whole:
-            calls[cell, one.length] = partial(_whole, one.byte, one.length)
+            calls[cell, one.length] = partial(_bytes, one.byte, 0, one.length)
     return calls
 
 
-def _whole(byte: Byte, length: int) -> None:
-    for place in range(length):
+def _steps(speed: Speed, contender: str) -> int:
+    return speed.steps if contender in WITH_MEMORY else 1
+
+
+def _bytes(byte: Byte, first: int, count: int) -> None:
+    for place in range(first, first + count):
         byte(place)
 
 
@@ -244,6 +249,8 @@ def _frame(outcome: Outcome, others: list[dict], speed: Speed) -> pd.DataFrame:
     rows[["contender", "batch"]] = [cell.split("@") for cell in rows.contender]
     rows = rows.assign(part=rows.place.map(parts), batch=rows.batch.astype(int))
     rows["what"] = np.where(rows.part.isna(), "whole", "sample")
+    rows["time_ms"] /= [_steps(speed, one.contender) if one.what == "sample" else 1
+                        for one in rows.itertuples()]  # fmt: skip
     late = [_row(*cell.split("@"), "skipped", place=place, why=why)
             for (cell, place), why in outcome.skipped.items()]  # fmt: skip
     found = pd.concat([rows, pd.DataFrame(others + late)], ignore_index=True)
