@@ -176,8 +176,7 @@ WIDER_UPDATES = {"reference": {"softmax": 3500}, "smoke": {}}
 to have 3500, after the rate has fallen; there softmax copied 98 % of the words, and
 linear attention still learnt."""
 RATES = {"reference": (1e-3, 4e-3, 8e-3), "smoke": (1e-2,)}
-RATED_SEEDS = 3
-"""Setting paper at its shortest length, first seeds, with other learning rates than the profile's,
+"""Setting paper at its shortest length, first seed, with other learning rates than the profile's,
 for all mechanisms alike: is one of them held back by a rate that suits the others? In reference
 half the rate, twice and four times; what tells is the loss on held-out words."""
 

@@ -276,14 +276,13 @@ def ends_lower(evidence: Any, setting: str, opponent: str) -> Verdict:
     best, rates = {}, evidence.rates
     if rates is not None:
         means = rates.groupby(["attention", "lr"]).final_loss.mean()
-        best, seeds = means.groupby("attention").min(), rates.seed.nunique()
+        best, n = means.groupby("attention").min(), rates.seed.nunique()
     if opponent in best:
         if best["linear"] >= best[opponent]:
             answers = [None if answer else answer for answer in answers]
         words.append(
-            f"each at the best of {rates.lr.nunique()} learning rates, by the mean over "
-            f"{seeds} seed{'s' * (seeds > 1)}, linear ends at {best['linear']:.2g} and {name} at "
-            f"{best[opponent]:.2g}"
+            f"each at the best of {rates.lr.nunique()} learning rates, {n} seed{'s' * (n > 1)}, "
+            f"linear ends at {best['linear']:.2g} and {name} at {best[opponent]:.2g}"
         )
         values["at_best_rate"] = {one: float(best[one]) for one in ("linear", opponent)}
     return Verdict(by_answers(answers), "; ".join(words) + ".", values)

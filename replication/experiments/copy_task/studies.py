@@ -153,8 +153,7 @@ def wider(profile: str, **given: Any) -> list[Study]:
 def rated(profile: str, **given: Any) -> list[Study]:
     """Setting paper at further learning rates, a study a rate."""
     base = STUDIES["paper", profile]
-    first = {"lengths": base.lengths[0], "seeds": base.seeds[: numbers.RATED_SEEDS]}
-    own = first | shared(given)
+    own = {"lengths": base.lengths[0], "seeds": base.seeds[0]} | shared(given)
     return [resolve("paper", profile, **own | {"lr": lr}) for lr in numbers.RATES.get(profile, ())]
 
 
