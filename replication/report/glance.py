@@ -21,7 +21,7 @@ MARKS = {
     INCONCLUSIVE: ("open", {"marker": "$?$", "color": "0.2"}),
     NOT_RUN: ("not asked or not run", {"marker": "_", "color": "0.6"}),
 }
-ROW = 0.137
+ROW = 0.134
 """Inches between rows."""
 
 
