@@ -176,7 +176,7 @@ class Timing(NamedTuple):
 
 TIMINGS = {
     "smoke": Timing("smoke", 1, 10, 30.0, 32, 2, 1, 64),
-    "quick": Timing("quick", 3, 4, 60.0, 128, 4, 2, 256),
+    "quick": Timing("quick", 3, 3, 60.0, 128, 4, 2, 256),
     "reference": Timing("reference", 5, 4, 600.0),
     "paper": Timing("paper", 6, 12, 3600.0),
 }

@@ -235,9 +235,9 @@ SPEEDS = {
                     (), (), 1, 10, 30.0),),
     "quick": (
         Speed("mnist", "quick", (1, 32), (1,),
-              ("linear", "softmax-cache", "softmax", "lsh-1", RIVAL), 2, 16, (),
+              ("linear", "softmax-cache", "softmax", "lsh-1", RIVAL), 2, 8, (),
               ("linear", "softmax-cache"), 3, 3, 30.0),
-        Speed("cifar10", "quick", (1, 16), (1,), ("linear", "softmax-cache", "softmax"), 2, 16, (),
+        Speed("cifar10", "quick", (1, 16), (1,), ("linear", "softmax-cache", "softmax"), 2, 8, (),
               (), 3, 3, 60.0),
     ),
     "reference": (
