@@ -55,7 +55,7 @@ def test_a_state_keeps_the_same_bytes_and_a_cache_those_of_the_image():
 
 def test_a_run_times_samples_and_whole_images_and_the_first_counts_and_checks():
     one = numbers.Speed("mnist", "smoke", (1, 2), (), ("linear",), 2, 1, ("linear",), ("linear",),
-                        2, 2, 20.0)  # fmt: skip
+                        2, 2, 240.0)  # fmt: skip
     first, second = (speed.timed(one, i, torch.device("cpu"), Path()).rows for i in range(2))
     for rows in (first, second):
         samples = rows[rows.what == "sample"]

@@ -69,11 +69,12 @@ def listed(words: Iterable[str]) -> str:
 
 
 def apart(values: Iterable[float], text: Callable[[float, int], str]) -> list[str]:
-    """A value and the ends of its interval, with up to two more digits until no two look alike."""
+    """A value and the ends of its interval, with up to two more digits until no two that differ
+    look alike."""
     values = list(values)
     for more in range(3):
         texts = [text(value, more) for value in values]
-        if len(set(texts)) == len(texts):
+        if len(set(texts)) == len(set(values)):
             break
     return texts
 
