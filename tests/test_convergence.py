@@ -271,8 +271,7 @@ def test_a_lower_loss_than_lsh(lsh, published, outcome):
 @pytest.mark.parametrize(("lsh", "outcome"), [(0.2, SUPPORTED), (0.005, INCONCLUSIVE)])
 def test_a_lower_loss_counts_only_if_it_is_lower_at_the_best_rate_of_each(lsh, outcome):
     ends = [("linear", 0.01), ("linear", 0.3), ("lsh", 0.5), ("lsh", lsh)]
-    rates = pd.DataFrame(ends, columns=["attention", "final_loss"])
-    rates = rates.assign(lr=[1, 2, 1, 2], seed=0)
+    rates = pd.DataFrame(ends, None, ["attention", "final_loss"]).assign(lr=[1, 2] * 2, seed=0)
     evidence = evidence_of(against_lsh(LINEAR, [0.5, 0.6, 0.55]), UPDATES)._replace(rates=rates)
     found = rules.ends_lower(evidence, setting="paper", opponent="lsh")
     assert found.outcome == outcome
