@@ -170,11 +170,7 @@ WIDER = {
 }  # fmt: skip
 """Setting paper with the width, heads and feed-forward layers of the paper and of its authors'
 code, where a profile has less; its other numbers stay. Quick has no time for it, profile paper has
-these anyway. Seed 0 was trained first and seen; seeds 1 and 2 were planned then."""
-WIDER_UPDATES = {"reference": {"softmax": 3500}, "smoke": {}}
-"""Of linear attention all 10,000 updates, an hour or two of a core. Softmax ends sooner: both were
-to have 3500, after the rate has fallen; there softmax copied 98 % of the words, and
-linear attention still learnt."""
+these anyway. A run of reference takes one core one to two hours."""
 RATES = {"reference": (1e-3, 4e-3, 8e-3), "smoke": (1e-2,)}
 """Setting paper at its shortest length, first seed, with other learning rates than the profile's,
 for all mechanisms alike: is one of them held back by a rate that suits the others? In reference

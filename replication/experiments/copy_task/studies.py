@@ -141,13 +141,11 @@ def shared(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wider(profile: str, **given: Any) -> list[Study]:
-    """Setting paper at the published width, a study a mechanism, where the profile has less."""
+    """Setting paper at the published width, where the profile has less."""
     if profile not in numbers.WIDER:
         return []
-    updates = numbers.WIDER_UPDATES[profile]
-    own = {name: numbers.WIDER[profile] | {"steps": updates.get(name)} | shared(given)
-           for name in numbers.ORDER[:2]}  # fmt: skip
-    return [resolve("paper", profile, attentions=name, **more) for name, more in own.items()]
+    own = numbers.WIDER[profile] | {"attentions": numbers.ORDER[:2]} | shared(given)
+    return [resolve("paper", profile, **own)]
 
 
 def rated(profile: str, **given: Any) -> list[Study]:
