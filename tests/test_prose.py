@@ -76,6 +76,22 @@ def test_every_place_is_named(tmp_path):
     ]
 
 
+def test_a_name_that_two_cells_set_is_refused_where_a_sentence_says_it(tmp_path):
+    """A sentence on losses once told two ratios of times, as a later cell took its name."""
+    first, later = new_code_cell("N = 1\nseen = {}"), new_code_cell("for N in (2, 3): pass")
+    inner = new_code_cell("[seen for seen in (1, 2)]")
+    book = new_notebook(cells=[first, new_markdown_cell("{{ seen.C1 }}"), later, inner])
+    nbformat.write(book, tmp_path / "a.ipynb")
+    assert prose.bound(book.cells) == {"N": [1, 3], "seen": [1]}
+    InteractiveShell.instance()
+    with capture_output():
+        prose.fill(tmp_path / "a.ipynb", NAMES)
+    book.cells[1].source = "N = {{ N }}."
+    nbformat.write(book, tmp_path / "a.ipynb")
+    with pytest.raises(MissingValueError, match="N is set in cells 1 and 3"):
+        prose.fill(tmp_path / "a.ipynb", NAMES)
+
+
 def test_a_text_that_was_not_filled_or_changed_afterwards_is_told(tmp_path):
     book = shown(tmp_path, "N = {{ N }}.")
     late = copy.deepcopy(book)

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from symtable import symtable
 from typing import Any
 
 from replication.experiments.base import listed
@@ -67,8 +68,9 @@ def duration(seconds: Real | None) -> str:
 
 
 def powers(text: str) -> str:
-    """N^1.04 in a sentence becomes mathematics, and 5% gets its space."""
-    return re.sub(r"N\^(\d+\.\d+)", r"$N^{\1}$", re.sub(r"(?<=\d)%", " %", text))
+    """N^1.04 in a sentence becomes mathematics, 5% gets its space and 28 x 28 its sign."""
+    text = re.sub(r"(?<=\d) x (?=\d)", " × ", re.sub(r"(?<=\d)%", " %", text))
+    return re.sub(r"N\^(\d+\.\d+)", r"$N^{\1}$", text)
 
 
 def small(count: int) -> str:
@@ -120,11 +122,13 @@ def fill(notebook: Path | str, names: Mapping[str, Any]) -> None:
     """Fill all Markdown cells of the notebook at this path, and show that it is done."""
     from IPython.display import display
 
-    texts, problems = {}, []
-    for number, cell in enumerate(json.loads(Path(notebook).read_text("utf-8"))["cells"], 1):
+    cells = json.loads(Path(notebook).read_text("utf-8"))["cells"]
+    texts, places, problems = {}, bound(cells), []
+    for number, cell in enumerate(cells, 1):
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and TEMPLATE.search(source):
             try:
+                _refuse_rebound(source, places)
                 texts[cell["id"]] = {"source": source, "text": render(source, names)}
             except Exception as error:
                 problems.append(f"cell {number}: {_first(source, names)}: {error}")
@@ -135,12 +139,37 @@ def fill(notebook: Path | str, names: Mapping[str, Any]) -> None:
     display({"text/markdown": said}, raw=True, metadata={"report": about})
 
 
+def bound(cells: list[dict]) -> dict[str, list[int]]:
+    """By name, the numbers of the code cells that give it a value."""
+    found = {}
+    for number, cell in enumerate(cells, 1):
+        if cell["cell_type"] == "code":
+            for symbol in symtable("".join(cell["source"]), f"cell {number}", "exec").get_symbols():
+                if symbol.is_assigned() or symbol.is_imported():
+                    found.setdefault(symbol.get_name(), []).append(number)
+    return found
+
+
+def _refuse_rebound(source: str, places: Mapping[str, list[int]]) -> None:
+    """All cells have run before the first sentence is filled: it would tell the last value."""
+    from jinja2 import meta
+
+    for name in sorted(meta.find_undeclared_variables(_rules().parse(source))):
+        if len(where := places.get(name, [])) > 1:
+            cells = listed(map(str, where))
+            raise MissingValueError(f"{name} is set in cells {cells}. Give each a name of its own.")
+
+
 def render(source: str, names: Mapping[str, Any]) -> str:
     """One text. A name that is missing, None, or a number that was given no digits is an error."""
+    return _rules().from_string(source).render(names)
+
+
+def _rules() -> Any:
     from jinja2 import Environment, StrictUndefined
 
     rules = {"undefined": StrictUndefined, "finalize": _said, "comment_start_string": "{##"}
-    return Environment(**rules).from_string(source).render(names)
+    return Environment(**rules)
 
 
 def _said(value: Any) -> Any:
