@@ -10,23 +10,20 @@ from convergence_cases import GOOD, UPDATES, evidence_of, near, summary
 from replication.experiments import training
 from replication.experiments.base import INCONCLUSIVE, NOT, PARTLY
 from replication.experiments.copy_task import EXPERIMENT, figures, rules, run
-from replication.experiments.copy_task.numbers import ORDER, ORIGINS, WIDER, WIDER_UPDATES
+from replication.experiments.copy_task.numbers import ORDER, ORIGINS, WIDER
 from replication.experiments.copy_task.studies import STUDIES, rated, resolve, wider
 
 
 def test_the_reference_run_has_the_published_sizes_and_the_others_numbers():
     code = {name: ORIGINS["paper"][name].code for name in ("d_model", "n_heads", "d_ff")}
-    narrow, found = STUDIES["paper", "reference"], wider("reference")
-    assert [study.attentions for study in found] == [("softmax",), ("linear",)]
-    for study in found:
-        assert {name: getattr(study, name) for name in code} == code
-        shorter = {"steps"} & {"steps" for name in study.attentions
-                               if name in WIDER_UPDATES["reference"]}  # fmt: skip
-        assert set(study.changes()) - set(WIDER["reference"]) == {"attentions"} | shorter
-        assert (study.batch_size, study.lr) == (narrow.batch_size, narrow.lr)
-        assert study.d_model // study.n_heads == narrow.d_model // narrow.n_heads
-    softmax, linear = found
-    assert linear.steps == narrow.published_updates > softmax.steps
+    narrow, (study,) = STUDIES["paper", "reference"], wider("reference")
+    assert study.attentions == ("softmax", "linear")
+    assert {name: getattr(study, name) for name in code} == code
+    assert set(study.changes()) - set(WIDER["reference"]) == {"attentions"}
+    assert (study.batch_size, study.lr) == (narrow.batch_size, narrow.lr)
+    assert study.d_model // study.n_heads == narrow.d_model // narrow.n_heads
+    (run_of_narrow,) = {run.steps for run in narrow.runs() if run.length == 128}
+    assert study.steps == narrow.published_updates == run_of_narrow
 
 
 @pytest.mark.parametrize("profile", ["quick", "paper"])
@@ -35,35 +32,25 @@ def test_profiles_that_have_no_such_runs_make_none(profile):
     assert not any(unit.name.startswith(run.WIDE) for unit in run.units(profile))
 
 
-def evaluations(losses: dict[tuple[str, int], float], last: int) -> pd.DataFrame:
-    """Of every mechanism and seed a loss that is constant but for the very beginning."""
-    rows = [
-        {"attention": name, "length": 16, "seed": seed, "step": step, "token_accuracy": 1 - loss,
-         "eval_loss": 9.0 if step == 0 else loss, "exact_match": 0.5}
-        for (name, seed), loss in losses.items() for step in range(0, last + 1, 10)
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+def ended(losses: dict[tuple[str, int], float], length: int = 16) -> pd.DataFrame:
+    """Of every mechanism and seed how a run ended."""
+    return pd.DataFrame(
+        {"attention": name, "length": length, "seed": seed, "final_loss": loss,
+         "token_accuracy": 1 - loss, "exact_match": 0.5}
+        for (name, seed), loss in losses.items()
+    )  # fmt: skip
 
 
-def test_both_widths_are_compared_at_the_same_update_and_by_the_same_seeds():
-    wide = evaluations({("linear", 0): 0.2}, 100), evaluations({("softmax", 0): 0.1}, 50)
-    narrow = evaluations({("linear", 0): 0.4, ("linear", 1): 7.0, ("softmax", 0): 0.3}, 200)
-    narrow.loc[narrow.step > 100, "eval_loss"] = 5.0
-    narrow.loc[(narrow.step > 50) & (narrow.attention == "softmax"), "eval_loss"] = 5.0
-    elsewhere = narrow.assign(length=32, eval_loss=6.0)
+def test_both_widths_are_compared_by_the_same_lengths_and_seeds():
+    wide = ended({("linear", 0): 0.2, ("softmax", 0): 0.1, ("softmax", 2): 5.0})
+    narrow = ended({("linear", 0): 0.4, ("linear", 1): 7.0, ("softmax", 0): 0.3})
+    narrow = pd.concat([narrow, ended({("linear", 0): 6.0}, length=32)])
     study = SimpleNamespace(lengths=(16,))
-    found = rules.by_width(
-        SimpleNamespace(evaluations=pd.concat(wide), study=study),
-        SimpleNamespace(evaluations=pd.concat([narrow, elsewhere])),
-    )
-    assert found.eval_loss.to_dict() == pytest.approx({
+    found = rules.by_width(SimpleNamespace(runs=wide, study=study), SimpleNamespace(runs=narrow))
+    assert found.final_loss.to_dict() == pytest.approx({
         ("narrow", "linear"): 0.4, ("narrow", "softmax"): 0.3,
         ("wide", "linear"): 0.2, ("wide", "softmax"): 0.1,
     })  # fmt: skip
-    assert found[["first", "last"]].loc["wide"].T.to_dict("list") == {
-        "linear": [100, 100], "softmax": [50, 50],
-    }  # fmt: skip
-    assert found.loc["wide", "last"].equals(found.loc["narrow", "last"])
 
 
 def test_it_trains_and_its_rows_become_evidence_costs_and_a_figure(tmp_path):
@@ -129,13 +116,6 @@ def judged(wide, narrow=None):
     return EXPERIMENT.rules["converges"](evidence, setting="paper")
 
 
-def cut_short(linear, softmax, updates=UPDATES // 2):
-    """Linear runs with all updates, softmax with fewer."""
-    whole, early = summary(linear, softmax), summary(linear, softmax, updates=updates)
-    parts = whole[whole.attention == "linear"], early[early.attention == "softmax"]
-    return pd.concat(parts, ignore_index=True)
-
-
 def test_three_seeds_of_the_published_width_alone_decide():
     found = judged(summary(near(0.012), near(0.002)))
     assert found.outcome == PARTLY
@@ -149,35 +129,6 @@ def test_fewer_seeds_of_the_published_width_decide_nothing():
     assert found.outcome == NOT
     assert not found.values["by_width"]
     assert "Width 256, N = 32 decides nothing, with 2 of 3 seeds" in found.evidence
-
-
-def test_softmax_that_was_cut_short_is_taken_to_lose_nothing():
-    runs = cut_short(near(0.012), near(0.010))
-    (cell,) = judged(runs).values["wide"]
-    linear = runs[runs.attention == "linear"].final_loss
-    assert cell["difference"]["mean"] == pytest.approx(linear.mean())
-    assert cell["softmax_until"] == UPDATES // 2
-    assert cell["reaches"]
-    assert cell["same_factor"] is None
-    assert "even if softmax lost nothing" in judged(runs).evidence
-
-
-def test_of_softmax_that_was_cut_short_neither_a_ratio_nor_a_no_is_certain():
-    found = judged(cut_short(near(0.012), near(0.001)))
-    assert found.values["wide"][0]["same_factor"] is None
-    assert (
-        f"undecided for lack of updates of softmax: {UPDATES // 2} of {UPDATES}" in found.evidence
-    )
-    for softmax, answer in ((0.039, None), (0.001, False)):
-        (cell,) = judged(cut_short(near(0.04), near(softmax))).values["wide"]
-        assert cell["reaches"] is answer
-
-
-def test_a_single_softmax_run_that_was_cut_short_counts():
-    runs = summary(near(0.012), near(0.010))
-    short = (runs.attention == "softmax") & (runs.seed == 1)
-    (cell,) = judged(runs.assign(updates=runs.updates.where(~short, 7))).values["wide"]
-    assert cell["softmax_until"] == 7
 
 
 def test_before_the_published_number_of_updates_the_width_does_not_decide():

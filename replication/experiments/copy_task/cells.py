@@ -62,15 +62,12 @@ def sentence(cell: dict) -> str:
     words = " and ".join(f"{100 * exact[name]:.0f} %" for name in both if name in exact)
     found = [f"{_size(cell)}: {learnt} runs copy at least {100 * LEARNT:g} % of the symbols "
              f"(whole words: {words}, medians)"]  # fmt: skip
-    until = cell["softmax_until"]
     if pair["n"] > 1:
         ends = interval(pair["mean"], pair["low"], pair["high"], "90 % interval")
-        nothing = f"even if softmax lost nothing (it had {until} updates) " if until else ""
-        found.append(f"{nothing}linear minus softmax is {ends}, margin {MARGIN:.3f})")
+        found.append(f"linear minus softmax is {ends}, margin {MARGIN:.3f})")
     if (times := cell["factor"])["mean"]:
         ends = f"{fold(times['low'])} to {fold(times['high'])}, {FACTOR:g} allowed"
-        then = f" after {until} updates" if until else ""
-        found.append(f"its loss is {fold(times['mean'])} times that of softmax{then} ({ends})")
+        found.append(f"its loss is {fold(times['mean'])} times that of softmax ({ends})")
     found.append(instability(cell) or _calm(cell))
     if missing := _missing(cell):
         found.append(f"undecided for lack of {missing}")
@@ -122,8 +119,6 @@ def _missing(cell: dict) -> str:
         return ""
     if cell["updates"] < cell["published_updates"]:
         return f"updates: {cell['updates']} of {cell['published_updates']} were made"
-    if cell["softmax_until"]:
-        return f"updates of softmax: {cell['softmax_until']} of {cell['published_updates']}"
     learnt = (2 * a > b for a, b in (cell["linear_learnt"], cell["softmax_learnt"]))
     return "more seeds" if any(learnt) else "a mechanism that learns to copy"
 
@@ -150,7 +145,7 @@ def _line(setting: str, cell: dict, runs: pd.DataFrame) -> dict:
         "≥ 99 %": ", ".join("{}/{}".format(*cell[f"{name}_learnt"]) for name in both),
         "Words (%)": ", ".join(f"{100 * cell['exact_match'][name]:.0f}" for name in both),
         "Final loss": ", ".join(nats(loss[name]).lstrip("+") for name in both),
-        "Difference (90 %)": f"{'≤ ' * bool(cell['softmax_until'])}{apart or '–'}",
+        "Difference (90 %)": apart or "–",
         "Ratio (90 %)": ratio or "–",
         "Spikes": ", ".join(f"{cell['spikes_per_1000'][name]:.1f}" for name in both),
         "a\u00a0b\u00a0c\u00a0d": "\u00a0".join(letters.get(one, "o") for one in answers(cell)),

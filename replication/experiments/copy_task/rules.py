@@ -132,19 +132,12 @@ def spike_interval(runs: pd.DataFrame) -> tuple[float, float]:
 
 
 def by_width(wide: Any, narrow: Any) -> pd.DataFrame:
-    """A row a width and mechanism, of the seeds that both have: means of all evaluations in the
-    last tenth of the updates of the wide one, which the narrow one may exceed; after which updates
-    the ``first`` and the ``last`` of them were."""
-    ends = wide.evaluations.groupby("attention").step.max()
-    there = narrow.evaluations[narrow.evaluations.length.isin(wide.study.lengths)]
-    rows = pd.concat({"wide": wide.evaluations, "narrow": there}, names=["model"])
-    rows = rows.reset_index("model")
-    last = rows.attention.map(ends)
-    rows = rows[((1 - numbers.LAST) * last < rows.step) & (rows.step <= last)]
-    both = rows.groupby(["attention", "seed"]).model.transform("nunique") == 2
+    """How the runs of both widths ended: means over the seeds that both have."""
+    there = narrow.runs[narrow.runs.length.isin(wide.study.lengths)]
+    rows = pd.concat({"wide": wide.runs, "narrow": there}, names=["model"]).reset_index("model")
+    both = rows.groupby(["length", "attention", "seed"]).model.transform("nunique") == 2
     found = rows[both].groupby(["model", "attention"])
-    means = found[["eval_loss", "token_accuracy", "exact_match"]].mean()
-    return means.assign(first=found.step.min(), last=found.step.max())
+    return found[["final_loss", "token_accuracy", "exact_match"]].mean()
 
 
 # Four questions -------------------------------------------------------------------------------
@@ -155,23 +148,20 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     linear, softmax = (runs[runs.attention == name] for name in ("linear", "softmax"))
     learnt = [(one.token_accuracy >= LEARNT) & ~one.stopped for one in (linear, softmax)]
     pair, updates = compared(runs), int(runs.updates.max())
-    until = _cut_short(linear, softmax)
-    most = pair if until is None else compared(runs.assign(
-        final_loss=runs.final_loss.where(runs.attention == "linear", 0.0)))  # fmt: skip
-    reached = base.below(pair.low, most.high, MARGIN)
+    reached, times = base.below(pair.low, pair.high, MARGIN), factor(runs)
+    same = None if times["low"] is None else base.below(times["low"], times["high"], FACTOR)
     rates = stability(runs).set_index("attention").spikes_per_1000.to_dict()
     stopped, seeds = int(linear.stopped.sum()), len(set(linear.seed) & set(softmax.seed))
     cell = {
         "length": int(runs.length.iloc[0]), "seeds": seeds,
         "updates": updates, "published_updates": published_updates,
-        "softmax_until": until,
         "linear_learnt": [int(learnt[0].sum()), len(linear)],
         "softmax_learnt": [int(learnt[1].sum()), len(softmax)],
         "exact_match": runs.groupby("attention", sort=False).exact_match.median().to_dict(),
         "final_loss": runs.groupby("attention", sort=False).final_loss.median().to_dict(),
         "linear_stopped": stopped,
         "above_lowest": float(linear.above_lowest.max()) if len(linear) else 0.0,
-        "spikes_per_1000": rates, "difference": most.as_dict(), "factor": factor(runs),
+        "spikes_per_1000": rates, "difference": pair.as_dict(), "factor": times,
         "spike_interval": spike_interval(linear),
         "spikes_allowed": max(numbers.MOST_SPIKES, spike_interval(softmax)[1]),
     }  # fmt: skip
@@ -179,7 +169,7 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
     asked = {  # a run that stopped will never converge; one that was cut short might
         "converges": _counts(bool(learnt[0].all()) if len(linear) else None, early and not stopped),
         "reaches": _counts(reached if some_learnt else None, early),  # else it says nothing
-        "same_factor": _counts(_same(cell) if some_learnt else None, early),
+        "same_factor": _counts(same if some_learnt else None, early),
         "stable": False if cells.instability(cell) else cells.steady(cell),
     }
     return cell | asked | {"verdict": outcome(seeds, **asked)}
@@ -188,19 +178,6 @@ def judge(runs: pd.DataFrame, published_updates: int) -> dict[str, Any]:
 def _counts(answer: bool | None, early: bool) -> bool | None:
     """A no that came too early is no answer."""
     return None if answer is False and early else answer
-
-
-def _same(cell: dict[str, Any]) -> bool | None:
-    """Where softmax was cut short nobody knows how much it would have lost."""
-    low, high = cell["factor"]["low"], cell["factor"]["high"]
-    return None if low is None or cell["softmax_until"] else base.below(low, high, FACTOR)
-
-
-def _cut_short(linear: pd.DataFrame, softmax: pd.DataFrame) -> int | None:
-    """The fewest updates of a softmax run, if one had fewer than the linear run of its seed."""
-    both = linear.merge(softmax, on="seed", suffixes=("", "_softmax"))
-    is_cut = (both.updates_softmax < both.updates).any()
-    return int(both.updates_softmax.min()) if is_cut else None
 
 
 def outcome(
