@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from replication import experiments, store
-from replication.experiments.base import NOT_RUN, Verdict, one_of, some
+from replication.experiments.base import NOT_RUN, Verdict, listed, one_of, some
 
 FILE = store.PAPER / "claims.yaml"
 
@@ -96,6 +96,7 @@ def rules_in_words(asked: Iterable[Claim]) -> str:
     found = []
     for rule, own in by_rule.items():
         found += [f"**{one.id}, {one.title}** ({one.where}): {one.claim}" for one in own]
+        found += [f"The rule of {listed(one.id for one in own)}:"] * (len(own) > 1)
         found.append("\n".join(f"- {line}" for line in _lines(HISTORY.sub("", rule))))
         if history := HISTORY.search(rule):
             summary = "<summary>What was changed, and when</summary>"

@@ -40,6 +40,15 @@ def test_exercises_wait_for_their_solutions_know_right_ones_and_wrong_ones(capsy
         assert line.startswith(f"{name}: wrong, by up to ")
 
 
+def test_a_right_answer_by_a_large_matrix_is_told(capsys):
+    large = {"attend": "A = phi(Q) @ phi(K).T; return A @ V / A.sum(1, keepdim=True)"}
+    lines = said(capsys, lambda source: solved(source, SOLUTIONS | large))
+    assert lines[1:3] == [
+        "attend: right",
+        "attend: a sequence of twice the length takes four times the operations",
+    ]
+
+
 def test_a_wrong_shape_is_told_beside_the_right_one(capsys):
     misshapen = dict.fromkeys(SOLUTIONS, "return torch.zeros(3)")
     misshapen["step"] = "return torch.zeros(3), S, Z"

@@ -104,11 +104,11 @@ def explains_convergence(
     answers = [True if yes else None if soon else False
                for yes, soon in zip(near, early, strict=True)]  # fmt: skip
     each = convergence_verdicts(evidence.runs, margin, explains, contributes, learnt)
-    ends = "; ".join(f"{row.attention}, N = {row.length}: {row.loss:.2f} (theirs {row.theirs:.2f})"
-                     for row in every.itertuples())  # fmt: skip
+    ends = ", ".join(f"{one.attention} at {one.loss:.2f} for N = {one.length} (theirs "
+                     f"{one.theirs:.2f})" for one in asked.itertuples())  # fmt: skip
     text = (f"Of their {len(every)} curves {len(asked)} end elsewhere than ours do with no switch "
-            f"on; with all switches on, {sum(near)} of these end where theirs do: {ends}, in nats "
-            "per token. ")  # fmt: skip
+            f"on; with all switches on, {sum(near)} of these end where theirs do{': ' * bool(ends)}"
+            f"{ends}, in nats per token. ")  # fmt: skip
     text += _in_words(each, CONVERGENCE)
     values = {"ends": every[["attention", "length", "loss", "theirs"]].to_dict("records"),
               "asked": len(asked), "near": int(sum(near))}  # fmt: skip
@@ -212,8 +212,9 @@ def moves_the_crossover(evidence: Any, share: float) -> Verdict:
     most, every = min(moved, key=moved.get), without(found, ALL).at
     ends = [without(found, ALL, end).at for end in ("low", "high")]
     answer = True if ends[0] < limit else False if ends[1] > limit else None
-    text = (f"Without the factor of all suspects their regression gives {_length(every)}. Of the "
-            f"suspects, {SPEED[most].words} moves it most, to {_length(moved[most])}.")  # fmt: skip
+    text = (f"Without the factor that all suspects have here their regression gives "
+            f"{_length(every)}. Of the suspects, {SPEED[most].words} moves it most, to "
+            f"{_length(moved[most])}.")  # fmt: skip
     finite = {name: at if isfinite(at) else None for name, at in moved.items()}
     values = {"without": finite, "all": every, "ends": ends, "most": most}
     return Verdict(by_answers(undecided_in_smoke([answer], evidence.facts)), text, values)

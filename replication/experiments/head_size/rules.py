@@ -29,14 +29,16 @@ def losing(runs: pd.DataFrame, fit: pd.Series, lost: float) -> dict[tuple[int, i
 
 
 def by_size(runs: pd.DataFrame) -> str:
-    """In words, the mean share of words that linear attention copies whole, of all seeds."""
+    """A sentence a length: the mean share of words that linear attention copies, of all seeds."""
     linear = runs[runs.attention == LINEAR]
     words = []
     for n, group in linear.groupby("symbols"):
         shares = 100 * group.groupby("features").exact_match.mean()
         each = ", ".join(f"{share:.0f} % (D = {D})" for D, share in shares.items())
-        words.append(f"of words of {n} symbols {each}")
-    return f"Linear attention copies, by features of a head, {'; '.join(words)}."
+        words.append(
+            f"Of words of {n} symbols linear attention copies, with heads of D features, {each}."
+        )
+    return " ".join(words)
 
 
 def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
@@ -53,10 +55,10 @@ def remembers(runs: pd.DataFrame, kept: float, lost: float) -> Verdict:
     text = (
         f"{seen} Words are longer than heads have features at {len(sizes)} sizes; {100 * lost:.0f} "
         f"points fewer of them are certainly copied at {len(where)}{': ' * bool(where)}"
-        f"{'; '.join(where)}. On average {_percent(spread['longer'])} of such words are copied, "
+        f"{', '.join(where)}. On average {_percent(spread['longer'])} of such words are copied, "
         f"{_percent(spread['fit'])} of those that fit: {_percent(spread['difference'], 'points')} "
         f"fewer. Softmax with heads of {runs.features.min()} copies {_percent(spread['softmax'])}. "
-        f"{len(found)} seeds."
+        f"Seeds: {len(found)}; intervals end at 0 and 100 %."
     )
     values = {name: dict(zip(("mean", "low", "high"), one, strict=True))
               for name, one in spread.items()}  # fmt: skip

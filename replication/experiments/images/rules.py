@@ -162,7 +162,7 @@ def on_par(evidence: Any, dataset: str, margin: float, opponents: list[str]) -> 
     size = f"{trained.study.side} x {trained.study.side}"
     whole = "reduced models" if any(is_reduced(one.study) for one in found) else "published size"
     text = f"Bits per dimension on {TITLES[dataset]}, {whole}: {'; '.join(seen)}. " \
-           f"{n} seed{'s' * (n > 1)} at {size}{less}"  # fmt: skip
+           f"By {n} seed{'s' * (n > 1)} at {size}{less}"  # fmt: skip
     if n >= 2:
         ends = [f"{signed(100 * share, 1)} %" for share in (pair.mean, pair.low, pair.high)]
         text += "; linear is {} from softmax (90 % interval {} to {}, ".format(*ends)

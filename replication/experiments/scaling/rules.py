@@ -159,8 +159,8 @@ def _growth(contender: str, found: dict[str, dict]) -> str:
     return (
         f"{words()[contender].capitalize()} needs time as N^{time['value']:.2f} ({time['low']:.2f} "
         f"to {time['high']:.2f}) and memory as N^{memory['value']:.2f}, from N = "
-        f"{time['shortest']:.0f} to {time['longest']:.0f}; no time is farther than "
-        f"{time['misfit']:.1%} from its power law."
+        f"{time['shortest']:.0f} to {time['longest']:.0f}; no time is off its power law "
+        f"by more than a factor of {1 + time['misfit']:.3f}."
     )
 
 
