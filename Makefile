@@ -51,7 +51,7 @@ lab: setup ## open the notebooks in JupyterLab
 report: setup ## run what is missing, then build/quick/report.pdf: minutes (ARGS="--profile smoke": three)
 	$(BIN)/replication report $(ARGS)
 
-reference: setup ## the same in the profile that the published results are of: about 14 hours
+reference: setup ## the same in the profile that the published results are of: about 19 hours
 	$(BIN)/replication report --profile reference $(ARGS)
 
 notebooks: setup ## execute the committed notebooks on the rows of the reference run (ARGS="03 05": these)

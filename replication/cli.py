@@ -26,13 +26,20 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = parser().parse_args(arguments)
         options.is_command = arguments is None  # and not a call from Python: this process is for it
-        return options.run(options)
+        if options.is_command:  # a terminal that knows few letters shows ? for the others
+            sys.stdout.reconfigure(errors="replace")
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
     except StoreError as error:
         said = str(error)
     except ValueError as error:
         if not _raised_here(error):  # a library's words do not say what to do: it is a bug
             raise
         said = str(error)
+    except BrokenPipeError:  # whoever reads this, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         if not hint(str(error)):  # it is no trouble of the disk, but a bug
             raise
@@ -136,6 +143,9 @@ def _run(options: argparse.Namespace) -> int:
     notebooks.check(notebook, given)
     if options.page:
         _check_tools()
+        if (page := out.with_suffix(".html")).exists() and not out.exists():
+            raise ValueError(f"--page would replace {page}, which is of no notebook beside it. It "
+                             "stays as it is: choose another --out.")  # fmt: skip
     writable(out.parent)
     if given.get("out") and notebooks.experiments_of(notebook):
         writable(notebook.parent / given["out"])
@@ -164,7 +174,7 @@ def _add_report_commands(commands) -> None:
     report.add_argument("--fresh", action="store_true", help="measure anew, whatever was saved; "
                         "if that was broken off, resume it")  # fmt: skip
     _add_machine(report)
-    render = commands.add_parser("render", help="build the report from the rows there are")
+    render = commands.add_parser("render", help="build the report from the rows of a profile")
     export = commands.add_parser("export", help="write the results of a profile as one file")
     export.add_argument("--out", type=Path, help="default: build/PROFILE.replication.zip")
     pool = commands.add_parser("pool", help="judge the exported files of several machines")
@@ -214,10 +224,14 @@ def _render(options: argparse.Namespace) -> int:
         raise StoreError(f"There are no results in {RESULTS / options.profile}. Measure them with\n"
                          f"    replication report --profile {options.profile}")  # fmt: skip
     from replication.report.build import build
+    from replication.report.run import lacking
 
     _check_tools()
     build(options.profile)
     _tell(options.profile)
+    if gone := lacking(options.profile):
+        print(f"Missing are units of {gone}: verdicts are of the others. Make them with\n"
+              f"    replication report --profile {options.profile}", file=sys.stderr)  # fmt: skip
     return 0
 
 

@@ -24,7 +24,8 @@ LSH = {"rounds": 2, "buckets": 8, "chunk": 8, "seed": 1}
 
 NAMES = tuple(trained())
 """Every mechanism that a model of ours can have, from its card."""
-WITH_KEYS = tuple(name for name in NAMES if not mechanism(name).shared_keys)
+WITH_KEYS = tuple(name for name in NAMES if mechanism(name).cross_attention in ("", name))
+"""Those that can look into another sequence."""
 
 
 class Case(NamedTuple):

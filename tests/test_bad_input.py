@@ -21,13 +21,15 @@ from replication.workflow import notebooks, sweep
 
 BOOKS = sorted(notebooks.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 MANY = "99999999999999999999"
+ALL = "rounds: 2, buckets: 8, chunk: 8, seed: 1"
 TYPED = {
     "int": ("x", "", "1.5", "[1]", "true", "nan", "{a: 1}", "1 2", "-1", MANY, "0"),
     "float": ("x", "", "[1]", "true", "{a: 1}", ".nan", ".inf", "-1", "-.inf", "0"),
     "list": ("", "[]", "{a: 1}", "[1", "[[1]]", "[null]", "[true]", "[1.5]", "[.nan]", "[-1]",
              "[" * 2000, "[nope]", "[1, 1]", "[{a: 1}]", f"[{MANY}]", "[0]"),
     "dict": ("[1]", "x", "1", "{x: 1}", "{rounds: 0}", "{rounds: x}", "{buckets: 7}", "{seed: -1}",
-             "{chunk: 0.5}"),
+             "{chunk: 0.5}", "{rounds: 2}", "{}", f"{{{ALL}, rounds: {MANY[:12]}}}",
+             f"{{{ALL}, buckets: {MANY[:12][:-1]}8}}"),
 }  # fmt: skip
 """By kind: what no parameter of that kind can be."""
 FROM_ZERO = ("seed", "seeds", "add", "utterance")

@@ -206,6 +206,23 @@ def test_an_out_that_cannot_be_is_refused_before_anything_runs(trial, out, capsy
     assert ("was not made by replication run" if "ipynb" in out else "names no notebook") in said
 
 
+@pytest.mark.parametrize("name", ["done.part.ipynb", "done.html"])
+def test_what_a_run_would_write_beside_its_out_replaces_nothing(trial, tmp_path, name, capsys):
+    ours = tmp_path / name
+    ours.write_bytes(trial.read_bytes())
+    source = ours if ours.suffix == ".ipynb" else trial
+    assert main(["run", str(source), "--out", str(tmp_path / "done.ipynb"), "--page"]) == 2
+    assert f"would replace {ours if ours.suffix == '.html' else name}" in capsys.readouterr().err
+    assert ours.read_bytes() == trial.read_bytes()
+
+
+def test_who_reads_only_the_beginning_is_told_no_error():
+    command = f"{sys.executable} -m replication run 03 --help | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+
+
 def test_a_run_is_quiet_and_a_failing_one_leaves_the_earlier_result(trial, tmp_path, capfd):
     write_notebook(trial, TRIAL, "assert not broken, 'asked to fail'")
     out = tmp_path / "done.ipynb"

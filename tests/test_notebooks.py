@@ -19,7 +19,8 @@ SMALL = {
     "07": {"profile": "smoke", "models": ["linear"]},
     "08": {"profile": "smoke", "suspects": ["none", "mask", "all"]},
 }
-"""By number. A notebook that reads the rows of another finds those of the other's own test."""
+"""By number; others get the profile alone. A notebook that reads the rows of another finds those of
+the other's own test."""
 JOBS = report_jobs("smoke")
 
 
@@ -37,7 +38,7 @@ def typed(parameters: dict) -> list[str]:
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_a_notebook_runs_with_other_parameters(job, out, tmp_path):
     number = job.name[:2]
-    parameters = dict(SMALL[number])
+    parameters = dict(SMALL.get(number, {"profile": "smoke"}))
     if "out" in notebooks.parameters(job.notebook):
         parameters["out"] = str(out)
     assert main(["run", number, *typed(parameters), "--out", str(tmp_path / "done.ipynb")]) == 0
@@ -47,8 +48,8 @@ def test_a_notebook_runs_with_other_parameters(job, out, tmp_path):
     assert not [o for c in done.cells for o in c.get("outputs", []) if o.output_type == "error"]
 
 
-def test_small_parameters_exist_for_every_notebook():
-    assert {job.name[:2] for job in JOBS} == set(SMALL)
+def test_small_parameters_are_of_notebooks_that_exist():
+    assert set(SMALL) <= {job.name[:2] for job in JOBS}
 
 
 @pytest.mark.parametrize("name", experiments.every())

@@ -19,6 +19,7 @@ from replication.report.run import load_run
 from replication.stats import measured_crossover
 
 REFERENCE = store.RESULTS / "reference"
+(RUN_0,) = (REFERENCE / "decoding").glob("run-0-*.json")
 
 
 @pytest.fixture(scope="module")
@@ -169,12 +170,25 @@ def stranger(name: str, content: bytes):
         yield "../../evil.csv", b"1"
 
 
+def deep(name: str, content: bytes):
+    yield name, b"[" * 100_000 if name.endswith(".json") and name != pool.MANIFEST else content
+
+
+def no_rows(name: str, content: bytes):
+    """Forged, with the hash of what is left."""
+    table, facts = (f"decoding/{RUN_0.stem}.{end}" for end in ("csv", "json"))
+    header = (REFERENCE / table).read_bytes().split(b"\n")[0] + b"\n"
+    if name == facts:
+        content = json.dumps(json.loads(content) | {"table": store.digest(header)}).encode()
+    yield name, header if name == table else content
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [(cut, "is damaged"), (other_rules, "other rules"), (other_code, "is stale"),
      (other_numbers, "is of no unit of this version"), (stranger, "neither rows nor provenance"),
-     (lambda n, c: [], "no item named")],
-    ids=["cut", "rules", "code", "numbers", "stranger", "empty"],
+     (deep, "is damaged"), (no_rows, "run-0 has no rows"), (lambda n, c: [], "no item named")],
+    ids=["cut", "rules", "code", "numbers", "stranger", "deep", "no rows", "empty"],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_told_and_nothing_is_written(
     exported, tmp_path, capsys, change, said
@@ -231,6 +245,16 @@ def test_a_pool_replaces_nothing_but_its_own_report(exported, tmp_path, capsys):
         assert "name a new .md file" in capsys.readouterr().err
     assert ours.read_text() == "mine"
     assert zipfile.is_zipfile(exported)
+
+
+def test_an_export_replaces_nothing_but_an_export(tmp_path, capsys):
+    ours = tmp_path / "thesis.zip"
+    with zipfile.ZipFile(ours, "w") as packed:
+        packed.writestr("chapter.txt", "mine")
+    before = ours.read_bytes()
+    assert main(["export", "--profile", "reference", "--out", str(ours)]) == 2
+    assert "was not exported from here" in capsys.readouterr().err
+    assert ours.read_bytes() == before
 
 
 def test_a_file_s_name_does_not_say_where_it_is_unpacked(exported, tmp_path, monkeypatch):

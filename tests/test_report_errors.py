@@ -3,6 +3,7 @@
 import copy
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -16,7 +17,8 @@ from report_cases import FACTS, WRONG, markdown, short
 from replication.report import build, pandoc
 from replication.report.exporter import HTMLExporter, LatexExporter, PDFExporter
 from replication.report.pandoc import ReportError
-from replication.store import StoreError
+from replication.report.run import lacking
+from replication.store import RESULTS, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,14 @@ def test_what_is_wrong_stops_the_build_and_is_named(part, kind):
     change(bad)
     with pytest.raises(ReportError, match=re.escape(words)):
         HTMLExporter().from_notebook_node(bad)
+
+
+def test_rows_that_are_missing_beside_others_are_told(tmp_path):
+    shutil.copytree(RESULTS / "reference" / "decoding", tmp_path / "decoding")
+    assert lacking("reference", tmp_path) == ""
+    tables = sorted(tmp_path.glob("decoding/*.csv"))
+    tables[0].unlink()
+    assert lacking("reference", tmp_path) == f"decoding 1 of {len(tables)}"
 
 
 def test_an_error_names_the_cell_and_every_other_one(part):

@@ -35,6 +35,9 @@ def export(options: Namespace) -> int:
     out = options.out or store.BUILD / f"{options.profile}.replication.zip"
     if out.is_dir() or not out.name.endswith(".zip"):
         raise ValueError(f"--out {out} names no zip file. Try my-machine.zip.")
+    if out.exists() and not _is_ours(out):
+        raise ValueError(f"--out {out} is there and was not exported from here. It stays as it is: "
+                         "choose another file.")  # fmt: skip
     store.writable(out.parent)
     run = load_run(options.profile)
     if not run.kept:
@@ -50,6 +53,14 @@ def export(options: Namespace) -> int:
     store.write_whole(out, content.getvalue())
     print(f"{out}: {sum(map(len, run.kept.values()))} units of {', '.join(run.kept)}")
     return 0
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        with zipfile.ZipFile(file) as packed:
+            return MANIFEST in packed.namelist()
+    except (*BAD, zipfile.BadZipFile):
+        return False
 
 
 def unpacked(file: Path, folder: Path) -> Run:
@@ -79,6 +90,8 @@ def unpacked(file: Path, folder: Path) -> Run:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         what = f"its rows or provenance hold what they should not ({error})"
         raise StoreError(f"{file} is refused: {what}. Export it again.") from None
+    for one in (one for kept in run.kept.values() for one in kept if one.rows.empty):
+        raise StoreError(f"{file} is refused: {one.unit.name} has no rows. Export it again.")
     if not run.kept:
         raise StoreError(f"{file} holds no results of this version. Export it again.")
     known = {one.unit.path(folder) for kept in run.kept.values() for one in kept}
@@ -113,6 +126,7 @@ def pool(options: Namespace) -> int:
     if out.suffix not in (".md", ".txt") or (out.exists() and not is_ours):
         raise ValueError(f"--out {out} would not be a report of this command: name a new .md file, "
                          "or one that pool has written.")  # fmt: skip
+    store.writable(out.parent)
     names = [path.name.removesuffix(".zip").removesuffix(".replication") for path in options.files]
     for name in names:
         if names.count(name) > 1:

@@ -52,6 +52,15 @@ def load_run(profile: str, folder: Path | None = None, *, current: bool = True) 
     return Run(profile, folder, kept, evidence, claims.judge(claims.claims(), evidence))
 
 
+def lacking(profile: str, folder: Path | None = None) -> str:
+    """Of which experiments some units are there and others are not: these move verdicts unseen."""
+    found = []
+    for name, one in experiments.every().items():
+        there = [store.exists(unit, folder) for unit in one.units(profile)]
+        found += [f"{name} {there.count(False)} of {len(there)}"] * (len(set(there)) == 2)
+    return ", ".join(found)
+
+
 def _as_made(one: Experiment, profile: str, folder: Path) -> list[store.Unit]:
     """Units of the device that made those in ``folder``; to be called in a context of its own."""
     store.FOLDER.set(folder)

@@ -120,7 +120,7 @@ class Facts(dict):
 def exists(unit: Unit, folder: Path | None = None) -> bool:
     """Whether there are rows and a provenance, of whatever code."""
     path = unit.path(folder)
-    return path.exists() and path.with_suffix(".json").exists()
+    return path.is_file() and path.with_suffix(".json").is_file()
 
 
 def is_current(unit: Unit, folder: Path | None = None) -> bool:
@@ -156,7 +156,7 @@ def read_folder(folder: Path) -> list[Kept]:
     for path in sorted(folder.rglob("*.csv")):
         facts = provenance(path)
         named = [facts.get(name) for name in ("experiment", "unit", "profile", "numbers")]
-        if None in named:
+        if None in named or {*map(type, named[:3])} != {str}:
             said = "has no provenance that can be read. Delete it, then call the same again."
             raise StoreError(f"{path} {said}")
         found.append(load(Unit(*named, code=(), run=None), path.parent.parent))
@@ -167,7 +167,7 @@ def provenance(path: Path) -> dict[str, Any]:
     """The provenance of a table; nothing if it cannot be read."""
     try:
         return dict(json.loads(path.with_suffix(".json").read_text()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 

@@ -23,6 +23,8 @@ LOG, MARK = "snakemake.log", "REPLICATION_FOLDER"
 """All that a driver starts finds its folder in this variable, and can be found by it."""
 CHECKSUMS = 100 * 2**20
 """Bytes. Below this a file counts as changed if its content has, not if it was touched."""
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a kill, a terminal that is closed."""
 QUIET = {"capture_output": True, "text": True}
 
 
@@ -114,14 +116,17 @@ def _tail(log: Path, lines: int = 20) -> str:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold the folder; what a killed predecessor has left running is ended first."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a kill, or a terminal that is closed
+    for number in ENDS:
         signal.signal(number, signal.default_int_handler)
     with locked(folder / "work", str(folder)):
         end_all(folder)
         try:
             yield
-        finally:
+        finally:  # in which a second signal must not break it off
+            before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
             end_all(folder)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def end_all(folder: Path) -> None:

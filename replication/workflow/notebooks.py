@@ -181,16 +181,21 @@ def check(notebook: Path, given: dict[str, Any]) -> None:
 
 def check_out(notebook: Path, out: Path) -> None:
     """Refuse a place where no notebook can be written, or where one lies that was not made here."""
-    there = lies_at(out)
-    if out.suffix != ".ipynb" or there in ("folder", "impossible"):
+    if out.suffix != ".ipynb" or lies_at(out) in ("folder", "impossible"):
         raise ValueError(f"--out {str(out)[:99]!r} names no notebook. Try build/my.ipynb.")
-    try:
-        made_here = there == "nothing" or "papermill" in json.loads(_text(out))["metadata"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        made_here = False
-    if not made_here or out.resolve() == notebook:
-        raise ValueError(f"--out {out} is there and was not made by replication run. It stays as "
-                         "it is: choose another file.")  # fmt: skip
+    for place in (out, begun(out)):
+        try:
+            made_here = "papermill" in json.loads(_text(place))["metadata"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            made_here = lies_at(place) == "nothing" or (place != out and place.is_file())
+        if not made_here or place.resolve() == notebook:
+            raise ValueError(f"--out {out} would replace {place.name}, which was not made by "
+                             "replication run. It stays: choose another file.")  # fmt: skip
+
+
+def begun(out: Path) -> Path:
+    """Where a notebook lies while it runs; half a file, if that was killed."""
+    return out.with_suffix(".part.ipynb")
 
 
 def describe(notebook: Path) -> str:
@@ -236,10 +241,9 @@ def _said(error: Exception) -> str:
 
 def run(notebook: Path, given: dict[str, Any], out: Path) -> Path:
     """Execute a notebook to ``out``, which is replaced only by a whole one."""
-    begun = out.with_suffix(".part.ipynb")
     with locked(out, out.name):
-        execute(notebook, given, begun)
-        os.replace(begun, out)
+        execute(notebook, given, begun(out))
+        os.replace(begun(out), out)
     return out
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from replication.experiments import studies
-from replication.experiments.base import PROFILES, at_least, one_of
+from replication.experiments.base import PROFILES, at_least, fits, one_of
 
 # Suspects -------------------------------------------------------------------------------------
 
@@ -220,4 +220,5 @@ def check(*, profile: str = "quick", **given: Any) -> Study:
         one_of("suspect", suspect, (NONE, *CONVERGENCE, ALL))
     for length in (*study.lengths, *study.alone):
         at_least("length", length, 4)
+        fits("length", length, study.batch_size * study.n_heads * length**2)
     return studies.on_device(study)

@@ -35,9 +35,7 @@ def by_size(runs: pd.DataFrame) -> str:
     for n, group in linear.groupby("symbols"):
         shares = 100 * group.groupby("features").exact_match.mean()
         each = ", ".join(f"{share:.0f} % (D = {D})" for D, share in shares.items())
-        words.append(
-            f"Of words of {n} symbols linear attention copies, with heads of D features, {each}."
-        )
+        words.append(f"Of words of {n} symbols linear attention copies {each}.")
     return " ".join(words)
 
 

@@ -8,14 +8,18 @@ from replication.experiments.base import Command, Experiment, fits, later, some
 
 LEAST = {"heads": 1, "head_dim": 1, "value_dim": 1, "positions": 2, "rounds": 1, "buckets": 2,
          "chunk": 1, "seed": 0}  # fmt: skip
+LSH = {"rounds": 2, "buckets": 8, "chunk": 16, "seed": 0}
+"""Such as these."""
 
 
 def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: Any) -> None:
     """Refuse what leaves nothing to compare, no slope to be seen, or no memory."""
     if not isinstance(lsh, dict):
-        raise ValueError(f"lsh={lsh!r} is not a mapping. Give one, such as {{rounds: 2}}.")
+        raise ValueError(f"lsh={lsh!r} is not a mapping. Give one, such as {LSH}.")
     for name in lsh:
-        base.one_of("lsh", name, ("rounds", "buckets", "chunk", "seed"))
+        base.one_of("lsh", name, LSH)
+    if lacking := [name for name in LSH if name not in lsh]:
+        raise ValueError(f"lsh lacks {', '.join(lacking)}. Give all of it, such as {LSH}.")
     for name, value in (sizes | lsh).items():
         base.whole(name, value, LEAST[name])
     if lsh.get("buckets", 2) % 2:
@@ -25,6 +29,8 @@ def check(*, lengths: Any, longest: Any, rank_lengths: Any, lsh: Any, **sizes: A
         for value in values:
             base.whole(name, value)
     base.whole("longest", longest)
+    fits("lsh rounds", lsh["rounds"], lsh["rounds"] * max(lengths))
+    fits("lsh buckets", lsh["buckets"], lsh["rounds"] * lsh["buckets"] * sizes.get("head_dim", 1))
     heads, D, M = (sizes.get(name, 1) for name in ("heads", "head_dim", "value_dim"))
     fits("lengths", max(lengths), heads * max(lengths) * (D + M))
     fits("longest", longest, heads * min(longest, max(lengths)) ** 2)
