@@ -75,7 +75,7 @@ def test_two_seeds_decide_nothing_and_a_seed_that_lacks_a_run_does_not_count():
         found = claims.judge_with("head_size", rows)["X2"]
         assert found.outcome == INCONCLUSIVE
         assert "Seeds with all runs: 2 of 3" in found.evidence
-        assert "of words of 14 symbols" in found.evidence
+        assert "Of words of 14 symbols" in found.evidence
 
 
 def test_all_sizes_have_the_parameters_of_one():
