@@ -170,12 +170,12 @@ def test_the_chunked_lines_are_about_fifteen():
 
 # Parameters -----------------------------------------------------------------------------------
 
-LSH = {"rounds": 1, "buckets": 2, "chunk": 1, "seed": 0}
+HASHED = {"rounds": 1, "buckets": 2, "chunk": 1, "seed": 0}
 SIZES = {"heads": 1, "head_dim": 1, "value_dim": 1, "positions": 2}
 GOOD = {
     "derivation": {"N": 1, "D": 1, "M": 1, "size": 1, "lengths": [1], "seed": 0},
     "implementations": SIZES | {"lengths": [1, 2], "longest": 2, "rank_lengths": [1],
-                                "lsh": LSH, "seed": 0},
+                                "lsh": HASHED, "seed": 0},
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ GOOD = {
         (IMPLEMENTATIONS, {"rank_lengths": []}, "rank_lengths is empty"),
         (IMPLEMENTATIONS, {"lengths": [8, 8]}, "holds 8 more than once"),
         (IMPLEMENTATIONS, {"longest": 1}, "leaves fewer than two"),
-        (IMPLEMENTATIONS, {"lsh": LSH | {"rounds": 0}}, "rounds=0 is too small"),
+        (IMPLEMENTATIONS, {"lsh": HASHED | {"rounds": 0}}, "rounds=0 is too small"),
         (IMPLEMENTATIONS, {"lsh": {"rounds": 2}}, "lsh lacks buckets, chunk, seed"),
     ],
     ids=lambda value: getattr(value, "name", str(value)),
@@ -206,7 +206,7 @@ def test_what_leaves_nothing_to_compute_is_refused_in_words(experiment, changed,
 @pytest.mark.parametrize(
     "changed",
     [{"heads": "3"}, {"positions": "4"}, {"longest": "2"}, {"lengths": ["1", "2"]},
-     {"rank_lengths": ["1"]}, {"lsh": LSH | {"buckets": "4"}}],
+     {"rank_lengths": ["1"]}, {"lsh": HASHED | {"buckets": "4"}}],
     ids=str,
 )  # fmt: skip
 def test_a_number_in_quotes_is_refused_in_words(changed):
