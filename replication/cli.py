@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         said = str(error)
     except BrokenPipeError:  # whoever reads this, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 141  # as of a program that SIGPIPE ends
     except OSError as error:
         if not hint(str(error)):  # it is no trouble of the disk, but a bug
             raise

@@ -35,7 +35,7 @@ def export(options: Namespace) -> int:
     out = options.out or store.BUILD / f"{options.profile}.replication.zip"
     if out.is_dir() or not out.name.endswith(".zip"):
         raise ValueError(f"--out {out} names no zip file. Try my-machine.zip.")
-    if out.exists() and not _is_ours(out):
+    if out.exists() and not (out.is_file() and _is_ours(out)):
         raise ValueError(f"--out {out} is there and was not exported from here. It stays as it is: "
                          "choose another file.")  # fmt: skip
     store.writable(out.parent)

@@ -34,8 +34,8 @@ def by_size(runs: pd.DataFrame) -> str:
     words = []
     for n, group in linear.groupby("symbols"):
         shares = 100 * group.groupby("features").exact_match.mean()
-        each = ", ".join(f"{share:.0f} % (D = {D})" for D, share in shares.items())
-        words.append(f"Of words of {n} symbols linear attention copies {each}.")
+        each, sizes = (", ".join(f"{x:.0f}" for x in part) for part in (shares, shares.index))
+        words.append(f"Of words of {n} symbols heads of {sizes} features copy {each} %.")
     return " ".join(words)
 
 
